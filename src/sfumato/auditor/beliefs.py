@@ -34,7 +34,7 @@ from sfumato.values.steps import Allocate
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Records that are alike, and how many: codes of the domain, sub-tables and groups from 0."""
+    """Records that are alike, and how many: codes as the mechanism has them, sub-tables and groups from 0."""
 
     true: CodeArray
     published: CodeArray
@@ -47,13 +47,13 @@ def observed_cases(
     true: CodeArray, published: CodeArray, labels: CodeArray, groups: IntArray, mechanism: Mechanism
 ) -> Cases:
     """Return the cases of records whose published values are known, all in the same order."""
-    m, tables = mechanism.domain.size, len(mechanism.tables)
-    keys = ((groups * tables + labels) * m + true) * m + published
+    m, outputs, tables = mechanism.domain.size, mechanism.published.size, len(mechanism.tables)
+    keys = ((groups * tables + labels) * m + true) * outputs + published
     keys, weights = np.unique(keys, return_counts=True)
-    place, own = np.divmod(keys // m, m)
+    place, own = np.divmod(keys // outputs, m)
     return Cases(
         own.astype(np.int32),
-        (keys % m).astype(np.int32),
+        (keys % outputs).astype(np.int32),
         (place % tables).astype(np.int32),
         place // tables,
         weights.astype(np.float64),
@@ -75,13 +75,13 @@ def expected_cases(mechanism: Mechanism, true: CodeArray, groups: IntArray, quot
         dealt[table.codes] = quota / np.maximum(held[table.codes], 1)
         here = np.flatnonzero(dealt[value] > 0)
         own = np.searchsorted(table.codes, value[here])
-        size = table.codes.size
+        size = table.matrix.outputs
         everything = np.tile(np.arange(size), own.size)
         chance = table.matrix.chances(everything, np.repeat(own, size))
         parts.append(
             Cases(
                 np.repeat(value[here], size).astype(np.int32),
-                np.tile(table.codes, own.size).astype(np.int32),
+                np.tile(table.published, own.size).astype(np.int32),
                 np.full(own.size * size, number, dtype=np.int32),
                 np.repeat(group[here], size),
                 np.repeat(records[here] * dealt[value[here]], size) * chance,
@@ -141,9 +141,9 @@ def record_beliefs(
 ) -> RecordBeliefs:
     """Return the beliefs about all records, in their order.
 
-    Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0. The attacker knows the
-    shares of the record's sub-table; or it has a prior on the records' signatures: in a sub-table that of one who
-    excludes the values which it does not have.
+    True codes are of the mechanism's domain, published ones of what it publishes; `labels` number the sub-table of each
+    record from 0. The attacker knows the shares of the record's sub-table; or it has a prior on the records'
+    signatures: in a sub-table that of one who excludes the values which it does not have.
     """
     if known is not None:
         check_prior(known.prior, known.signatures, true.astype(np.int64))
@@ -153,7 +153,7 @@ def record_beliefs(
         here = np.flatnonzero(labels == number)
         if not here.size:
             continue
-        own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
+        own, shown = np.searchsorted(table.codes, true[here]).astype(np.int32), table.rows_of(published[here])
         if known is None:
             priors, beliefs = _by_shares(table.matrix, own, shown, found.numbers[here])
         else:
@@ -241,7 +241,7 @@ Quotas = Sequence[Sequence[int] | IntArray]  # of each sub-table, how many recor
 
 @dataclass(frozen=True)
 class Counts:
-    """How many records of a sub-table are published with each of its values, and how many have it."""
+    """How many records of a sub-table are published with each of its values or cards, and how many have each value."""
 
     published: tuple[int, ...]
     true: tuple[int, ...]
@@ -249,7 +249,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Compositions:
-    """How many records of each value each sub-table has, and how many rows it publishes of each."""
+    """How many records of each value each sub-table has, and how many rows it publishes of each value or card."""
 
     quotas: tuple[IntArray, ...]
     published: tuple[IntArray, ...]
@@ -266,12 +266,16 @@ def compositions(evidence: Evidence) -> Compositions:
     Rows in the table's order tell it; of shuffled ones, the plan does, which is made again and is always the same.
     """
     mechanism = evidence.mechanism
-    shown = tuple(_counted(mechanism, evidence.published, evidence.sub_tables))
+    rows_of = [table.published for table in mechanism.tables]
+    shown = tuple(_counted(rows_of, mechanism.published.size, evidence.published, evidence.sub_tables))
     if mechanism.label is None:
         held = np.bincount(evidence.true, minlength=mechanism.domain.size)
         return Compositions((held[mechanism.tables[0].codes],), shown)
     if evidence.is_aligned:
-        return Compositions(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
+        values_of = [table.codes for table in mechanism.tables]
+        return Compositions(
+            tuple(_counted(values_of, mechanism.domain.size, evidence.true, evidence.sub_tables)), shown
+        )
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
     dealt = [step for step in made.steps() if isinstance(step, Allocate)]
     if not dealt or not _same(dealt[0].mechanism, mechanism):
@@ -279,13 +283,13 @@ def compositions(evidence: Evidence) -> Compositions:
     return Compositions(dealt[0].quotas, shown)
 
 
-def _counted(mechanism: Mechanism, codes: CodeArray, labels: CodeArray) -> Iterator[IntArray]:
-    m = mechanism.domain.size
-    numbers = np.bincount(labels.astype(np.int64) * m + codes, minlength=len(mechanism.tables) * m)
-    for table, of_table in zip(mechanism.tables, numbers.reshape(-1, m), strict=True):
-        if of_table.sum() != of_table[table.codes].sum():
+def _counted(of_tables: Sequence[CodeArray], size: int, codes: CodeArray, labels: CodeArray) -> Iterator[IntArray]:
+    """Yield of each sub-table how many records have each of its codes, of so many in all."""
+    numbers = np.bincount(labels.astype(np.int64) * size + codes, minlength=len(of_tables) * size)
+    for own, of_table in zip(of_tables, numbers.reshape(-1, size), strict=True):
+        if of_table.sum() != of_table[own].sum():
             raise DoesNotApply("a sub-table has a value that is not one of its own.")
-        yield of_table[table.codes]
+        yield of_table[own]
 
 
 def _same(one: Mechanism, other: Mechanism) -> bool:

@@ -197,8 +197,8 @@ class Evidence:
 
     @cached_property
     def published(self) -> CodeArray:
-        """The published values, row by row of the release."""
-        return self.joined(self.in_release, self.mechanism.domain)
+        """What is published, row by row of the release, as codes of what the mechanism can publish."""
+        return self.joined(self.in_release, self.mechanism.published)
 
     def joined(self, side: Callable[[str], CodeArray], domain: SensitiveDomain) -> CodeArray:
         self.read(domain.names)
@@ -211,8 +211,9 @@ class Evidence:
                 raise another_table(f"{part.name!r} has a value that the release does not know.")
         return domain.join(columns)
 
-    def both(self, domain: SensitiveDomain) -> tuple[CodeArray, CodeArray]:
-        return self.joined(self.in_table, domain), self.joined(self.in_release, domain)
+    def both(self, mechanism: Mechanism) -> tuple[CodeArray, CodeArray]:
+        """Return the true codes of a mechanism, of the table's records, and the published ones, of the rows."""
+        return self.joined(self.in_table, mechanism.domain), self.joined(self.in_release, mechanism.published)
 
     @cached_property
     def sub_tables(self) -> CodeArray:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.arrays import CodeArray, FloatArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.block import BlockMatrix
@@ -73,6 +73,11 @@ class SubTable:
         """Return the rows of the matrix of published codes, which are codes of the domain or numbers of cards."""
         return np.searchsorted(self.codes, published).astype(np.int32) if self.matrix.publishes_values else published
 
+    @property
+    def published(self) -> CodeArray:
+        """The published codes that the rows of the matrix stand for."""
+        return self.codes if self.matrix.publishes_values else np.arange(self.matrix.outputs, dtype=np.int32)
+
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
@@ -120,6 +125,10 @@ class Mechanism:
         if len(set(texts)) < len(texts) or (self.form == "card" and not set(texts).isdisjoint(own.values)):
             raise ValueError("two cards, or a card and a value, would be written alike")
         return SensitiveDomain((Domain(own.name, tuple(texts)),))
+
+    def holds(self, published: CodeArray, true: CodeArray) -> BoolArray:
+        """Return whether what is published is the true value, or a card that holds it, of each pair of codes."""
+        return np.asarray(published == true) if self.form == "value" else self.matrix.holds(published, true)
 
     @property
     def is_whole(self) -> bool:

@@ -105,7 +105,7 @@ def exact_recovery(matrix: Matrix, shares: FloatArray, releases: Literal[1, 2], 
 
 
 def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
-    """Return Pr(sub-table and published value | true value): a row for each value of each sub-table.
+    """Return Pr(sub-table and published value | true value): a row for all that each sub-table publishes.
 
         W[(j, y), x] = (records of x in sub-table j / records of x) P_j[y, x]
 
@@ -114,7 +114,7 @@ def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
     held = held_records(mechanism, quotas)
     rows = []
     for table, counts in zip(mechanism.tables, quotas, strict=True):
-        block = np.zeros((table.codes.size, mechanism.domain.size))
+        block = np.zeros((table.matrix.outputs, mechanism.domain.size))
         block[:, table.codes] = table.matrix.dense() * (np.asarray(counts) / np.maximum(held[table.codes], 1))
         rows.append(block)
     return np.concatenate(rows)
@@ -167,6 +167,8 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed
     if mechanism.is_whole and mechanism.matrix.retention is not None:
         protected = np.array([1.0 if bound.gamma is not None else math.inf for bound in mechanism.bounds])
         return exact_recovery(mechanism.matrix, shares, releases, protected)
+    if sum(table.matrix.outputs for table in mechanism.tables) * shares.size > MOST_ENUMERATED:
+        raise DoesNotApply("what can be published and the values have too many combinations.")
     channel = dealt_channel(mechanism, quotas)
     if len(channel) ** releases * shares.size <= MOST_ENUMERATED:
         return enumerated_recovery(channel, shares, releases, limits)

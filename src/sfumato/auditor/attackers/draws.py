@@ -3,10 +3,12 @@
 Given the true values the draws are independent. So a number of records is a sum of independent draws of 0 or 1, and
 `chance` bounds how unlikely it is, given their mean chance:
 
-    transitions    rows that can be laid beside records: how many with x are published as y, and how many are unchanged
+    transitions    rows that can be laid beside records: how many with x are published as y, and how many are unchanged;
+                   of cards, how many with x get one that holds j
     by column      the same among records that share a value, or a range of values, of another column
     neighbours     pairs of records so many rows apart in the table: how many are published alike
-    margins        rows that cannot: how many are published as y, in the table and by each set of columns
+    margins        rows that cannot: how many are published as y, or with a card that holds j, in the table and by each
+                   set of columns
     columns        two columns of one record: how often both keep their values, or neither
     coincidence    the same counts are exactly the true ones, as if nothing had been drawn
 
@@ -14,7 +16,7 @@ Neighbours: pairs (i, i + d) are disjoint for all i with floor(i/d) even, and fo
 independent draws. With d = 1, 2, 4, ... words that are used again for the next row, or for the next batch of rows, are
 found. Two records with x and x' that are drawn by themselves are
 
-    both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]
+    both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]; of cards, that one holds x
     published with one value          with s = sum_y P[y, x] P[y, x']
     both changed, to one value        with s - P[x, x] P[x, x'] - [x != x'] P[x', x] P[x', x']
 
@@ -33,7 +35,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -57,6 +59,13 @@ KINDS = 6  # of findings among which the level of a mechanism is shared, the one
 SPREADS = (0, 1, 2, 4, 6, 8)  # the k of a coincidence: so many standard deviations below the mean of B
 QUESTION = "Were the published values drawn with the published matrix?"
 ASSUMPTION = "Holds the table beside the release. Draws are independent, with the published matrix."
+MOST_HELD = 20_000_000  # cards times values of which it is counted which values cards hold
+FATES = {
+    True: ("the true value", "another value"),
+    False: ("a card that holds the true value", "a card without the true value"),
+}
+"""What becomes of a record, where values are published and where cards are."""
+SAME_FATE = {True: "both unchanged or both changed", False: "both with a card that holds the true value, or neither"}
 SEEN = {
     "transitions": "",
     "by column": "Draws that depend on a column would show as too many or too few among records that share its value.",
@@ -70,44 +79,87 @@ SEEN = {
 
 
 def transitions(mechanism: Mechanism, cases: Cases) -> Tallies:
-    """Return the numbers of records by sub-table, true and published value, and of those that kept their value."""
+    """Return the numbers of records by sub-table, true and published value, and of those that kept their value.
+
+    A card keeps the values that it holds.
+    """
     m, tables = mechanism.domain.size, len(mechanism.tables)
-    chance, kept = np.zeros(cases.true.size), _diagonals(mechanism)
+    chance, kept = np.zeros(cases.true.size), _chances_kept(mechanism)
     for number, table in enumerate(mechanism.tables):
-        inside = np.isin(cases.published, table.codes) & np.isin(cases.true, table.codes)
+        inside = np.isin(cases.published, table.published) & np.isin(cases.true, table.codes)
         here = np.flatnonzero((cases.labels == number) & inside)
-        true, published = (np.searchsorted(table.codes, codes[here]) for codes in (cases.true, cases.published))
+        true, published = np.searchsorted(table.codes, cases.true[here]), table.rows_of(cases.published[here])
         chance[here] = table.matrix.chances(published, true)
-    place, same = cases.labels.astype(np.int64) * m + cases.true, cases.true == cases.published
+    place = cases.labels.astype(np.int64) * m + cases.true
+    same = mechanism.holds(cases.published, cases.true)
     held, unchanged = (
         np.bincount(place[of], cases.weights[of], tables * m).astype(float) for of in (slice(None), same)
     )
 
     def told(number: int) -> str:
-        labels, where = mechanism.domain.labels, f"sub-table {cases.labels[number] + 1}, " if tables > 1 else ""
-        return f"{where}{labels[cases.true[number]]!r} published as {labels[cases.published[number]]!r}"
+        where = f"sub-table {cases.labels[number] + 1}, " if tables > 1 else ""
+        own, shown = mechanism.domain.labels[cases.true[number]], mechanism.published.labels[cases.published[number]]
+        return f"{where}{own!r} published as {shown!r}"
 
-    cells = sum(table.codes.size**2 for table in mechanism.tables)
-    wholes = _wholes(held.reshape(tables, m), kept, unchanged.reshape(tables, m))
-    return joined([Tallies(cases.weights, held[place], chance, cells, told), counted(wholes)])
+    cells = sum(table.matrix.outputs * table.codes.size for table in mechanism.tables)
+    wholes = _wholes(held.reshape(tables, m), kept, unchanged.reshape(tables, m), FATES[mechanism.form == "value"])
+    parts = [Tallies(cases.weights, held[place], chance, cells, told), counted(wholes)]
+    return joined(parts if mechanism.form == "value" else [*parts, *_held_by_cards(mechanism, cases, held)])
 
 
-def _diagonals(mechanism: Mechanism) -> FloatArray:
-    """Return P_j[x, x]: [sub-table, value]."""
+def _chances_kept(mechanism: Mechanism) -> FloatArray:
+    """Return P_j[x, x], or the probability that a card holds x: [sub-table, value]."""
     kept = np.zeros((len(mechanism.tables), mechanism.domain.size))
     for number, table in enumerate(mechanism.tables):
-        kept[number, table.codes] = table.matrix.diagonal
+        kept[number, table.codes] = table.matrix.holds_truth
     return kept
 
 
-def _wholes(held: FloatArray, kept: FloatArray, same: FloatArray) -> Iterator[tuple[float, float, float, str]]:
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """Which cards hold each value, and with which chance the card of a record does."""
+
+    cards: FloatArray  # [value, card]
+    chance: FloatArray  # [value, true value]
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> Holding | None:
+        """Return it; None where the matrix publishes values, or the cards are too many."""
+        if matrix.publishes_values or matrix.outputs * matrix.size > MOST_HELD:
+            return None
+        held = matrix.holds(np.arange(matrix.outputs)[None, :], np.arange(matrix.size)[:, None]).astype(np.float64)
+        return cls(held, np.clip(matrix.apply_transposed(held), 0.0, 1.0))
+
+
+def _held_by_cards(mechanism: Mechanism, cases: Cases, records: FloatArray) -> Iterator[Tallies]:
+    """Yield how many records of each true value have a card that holds each value, too many and too few."""
+    if (holding := Holding.of(mechanism.matrix)) is None:
+        return
+    m, labels = mechanism.domain.size, mechanism.domain.labels
+    shown = np.zeros((m, mechanism.matrix.outputs))
+    np.add.at(shown, (cases.true, cases.published), cases.weights)
+    has = np.flatnonzero(records > 0)
+    hits = (shown[has] @ holding.cards.T).ravel()
+    total, chance = np.repeat(records[has], m), holding.chance.T[has].ravel()
+
+    def told(words: str, number: int) -> str:
+        own, held = labels[has[number // m]], labels[number % m]
+        return f"{own!r} published with {words} that hold {held!r}"
+
+    yield Tallies(hits, total, chance, m * m, partial(told, "too many cards"))
+    yield Tallies(total - hits, total, 1 - chance, m * m, partial(told, "too few cards"))
+
+
+def _wholes(
+    held: FloatArray, kept: FloatArray, same: FloatArray, fates: tuple[str, str]
+) -> Iterator[tuple[float, float, float, str]]:
     """Yield hits, records, mean chance and words: of each sub-table, and of all rows, those unchanged and changed."""
     parts = [(slice(k, k + 1), f"sub-table {k + 1}") for k in range(len(held))] if len(held) > 1 else []
     for part, words in [*parts, (slice(None), "all rows")]:
         if n := float(held[part].sum()):
             hits, stays, moves = same[part].sum(), (held * kept)[part].sum(), (held * (1 - kept))[part].sum()
-            yield hits, n, min(stays / n, 1.0), f"{words}: published with the true value"
-            yield n - hits, n, min(moves / n, 1.0), f"{words}: published with another value"
+            yield hits, n, min(stays / n, 1.0), f"{words}: published with {fates[0]}"
+            yield n - hits, n, min(moves / n, 1.0), f"{words}: published with {fates[1]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,30 +204,39 @@ def _pairs(mechanism: Mechanism, drawn: Drawn, place: IntArray, apart: int, half
     first, second = first[both], second[both]
     if not first.size:
         return
-    words = f"records {apart:,} row(s) apart"
-    k = _diagonals(mechanism)[drawn.labels, drawn.true]
+    words, is_value = f"records {apart:,} row(s) apart", mechanism.form == "value"
+    k = _chances_kept(mechanism)[drawn.labels, drawn.true]
     same = drawn.published[first] == drawn.published[second]
-    kept = drawn.true == drawn.published
+    kept = mechanism.holds(drawn.published, drawn.true)
     fate = k[first] * k[second] + (1 - k[first]) * (1 - k[second])
-    yield _counted(kept[first] == kept[second], fate, f"{words}: both unchanged or both changed")
+    yield _counted(kept[first] == kept[second], fate, f"{words}: {SAME_FATE[is_value]}")
     alike = drawn.labels[first] == drawn.labels[second]  # in two sub-tables there are not the same values
     first, second, same = first[alike], second[alike], same[alike]
     if not first.size:
         return
-    equal, changed = _equal(mechanism, drawn, first, second)
-    yield _counted(same, equal, f"{words}: published with one value")
-    noise = same & ~kept[first] & ~kept[second]
-    yield _counted(noise, changed, f"{words}: both changed, to one value")
+    equal = _chances_of_pairs(mechanism, drawn, first, second, lambda matrix, a, b: matrix.alike(a, b))
+    yield _counted(same, equal, f"{words}: published with one {'value' if is_value else 'card'}")
+    if is_value:
+        changed = _chances_of_pairs(mechanism, drawn, first, second, lambda matrix, a, b: matrix.alike_changed(a, b))
+        noise = same & ~kept[first] & ~kept[second]
+        yield _counted(noise, changed, f"{words}: both changed, to one value")
 
 
-def _equal(mechanism: Mechanism, drawn: Drawn, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the chances that two records of one sub-table are published alike, and that both changed besides."""
-    equal, changed = np.zeros((2, first.size))
+def _chances_of_pairs(
+    mechanism: Mechanism,
+    drawn: Drawn,
+    first: IntArray,
+    second: IntArray,
+    chances: Callable[[Matrix, IntArray, IntArray], FloatArray],
+) -> FloatArray:
+    """Return what each matrix says of the true values of pairs of records, each of one sub-table."""
+    found = np.zeros(first.size)
     for number, table in enumerate(mechanism.tables):
         here = np.flatnonzero(drawn.labels[first] == number)
-        a, b = (np.searchsorted(table.codes, drawn.true[of[here]]) for of in (first, second))
-        equal[here], changed[here] = table.matrix.alike(a, b), table.matrix.alike_changed(a, b)
-    return equal, changed
+        found[here] = chances(
+            table.matrix, *(np.searchsorted(table.codes, drawn.true[of[here]]) for of in (first, second))
+        )
+    return found
 
 
 def _counted(hits: BoolArray, chance: FloatArray, words: str) -> Tallies:
@@ -194,13 +255,17 @@ def _counted(hits: BoolArray, chance: FloatArray, words: str) -> Tallies:
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """Records of groups by value, true and as they are published, both [group, value]; one matrix serves all."""
+    """Records of groups by value, true and as they are published; one matrix serves all.
+
+    true: [group, value]; shown: [group, value or card], of which `values` are the names.
+    """
 
     matrix: Matrix
     true: IntArray
     shown: IntArray
     groups: Sequence[str]
     values: Sequence[str]
+    held: Sequence[str] = ()  # the names of the values that cards hold
 
     @property
     def is_same(self) -> BoolArray:
@@ -208,8 +273,12 @@ class Margin:
         return np.asarray((self.true == self.shown)[self.true.sum(axis=1) > 0])
 
     def told(self, held: IntArray, words: str, number: int) -> str:
-        group, value = divmod(int(held[number]), self.matrix.size)
+        group, value = divmod(int(held[number]), len(self.values))
         return f"{self.groups[group]}: {words} published as {self.values[value]!r}"
+
+    def told_of_held(self, held: IntArray, words: str, number: int) -> str:
+        group, value = divmod(int(held[number]), self.matrix.size)
+        return f"{self.groups[group]}: {words} cards that hold {self.held[value]!r}"
 
     @property
     def log_chance(self) -> float:
@@ -219,7 +288,7 @@ class Margin:
         noisy = np.cumsum(held[order]) * (1 - retention[order])  # expected, of the values up to each retention
         most = float(retention[order[int(noisy.argmax())]])
         free = self.true[:, retention <= most].sum(axis=1)
-        return float(_log_same(free, 1 - most, self.matrix.size).sum())
+        return float(_log_same(free, 1 - most, self.matrix.outputs).sum())
 
 
 def _log_same(records: IntArray, noise: float, values: int) -> FloatArray:
@@ -241,15 +310,25 @@ def _log_mode(draws: IntArray, values: int) -> FloatArray:
 
 
 def margins(parts: Sequence[Margin]) -> Tallies:
-    found = []
+    found: list[Tallies] = []
     for part in parts:
-        records = np.repeat(part.true.sum(axis=1, keepdims=True), part.matrix.size, axis=1).astype(np.float64)
-        held = np.flatnonzero(records > 0)
-        records, shown = records.ravel()[held], part.shown.ravel()[held].astype(np.float64)
-        chance = np.minimum(part.matrix.apply(part.true.astype(np.float64)).ravel()[held] / records, 1.0)
-        for words, hits, share in (("too many", shown, chance), ("too few", records - shown, 1 - chance)):
-            found.append(Tallies(hits, records, share, held.size, partial(part.told, held, words)))
+        true, shown = part.true.astype(np.float64), part.shown.astype(np.float64)
+        found += _too_many_or_few(true, shown, part.matrix.apply(true), part.told)
+        if (holding := Holding.of(part.matrix)) is not None:
+            found += _too_many_or_few(true, shown @ holding.cards.T, true @ holding.chance.T, part.told_of_held)
     return joined(found)
+
+
+def _too_many_or_few(
+    true: FloatArray, shown: FloatArray, expected: FloatArray, told: Callable[[IntArray, str, int], str]
+) -> Iterator[Tallies]:
+    """Yield counts of groups, [group, what is counted], that are above or below what is expected of them."""
+    records = np.repeat(true.sum(axis=1, keepdims=True), shown.shape[1], axis=1)
+    held = np.flatnonzero(records > 0)
+    records, shown = records.ravel()[held], shown.ravel()[held]
+    chance = np.minimum(expected.ravel()[held] / records, 1.0)
+    for words, hits, share in (("too many", shown, chance), ("too few", records - shown, 1 - chance)):
+        yield Tallies(hits, records, share, held.size, partial(told, held, words))
 
 
 def both_kept(one: BoolArray, first: FloatArray, other: BoolArray, second: FloatArray, names: str) -> Tallies:
@@ -308,11 +387,14 @@ def of_response(evidence: Evidence) -> Iterator[Finding]:
     mechanisms, records = evidence.manifest.mechanism_values, np.flatnonzero(evidence.matched != UNMATCHED)
     kept: dict[str, tuple[BoolArray, FloatArray]] = {}  # whether, and with which chance
     for mechanism in mechanisms:
-        own, shown = evidence.both(mechanism.domain)
+        own, shown = evidence.both(mechanism)
         level, name = LEVEL / KINDS / len(mechanisms), mechanism.domain.name
         for finding in _found(evidence, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
             yield finding.named(f"{name}, {finding.about}")
-        kept[name] = own[records] == shown[evidence.matched[records]], mechanism.matrix.diagonal[own[records]]
+        kept[name] = (
+            mechanism.holds(shown[evidence.matched[records]], own[records]),
+            mechanism.matrix.holds_truth[own[records]],
+        )
     pairs = itertools.combinations(kept, 2) if records.size else ()
     if parts := [both_kept(*kept[a], *kept[b], f"{a} and {b}") for a, b in pairs]:
         yield draws_finding(joined(parts), records.size, LEVEL / KINDS, "columns")
@@ -331,7 +413,8 @@ def _found(
         return
     sets = list(_sets(evidence, mechanism, own, shown))
     yield draws_finding(margins([part for parts in sets for part in parts]), own.size, level, "margins")
-    if same := coincidence_finding(sets, own.size, level):
+    # counts of cards are never the true ones of values
+    if mechanism.form == "value" and (same := coincidence_finding(sets, own.size, level)):
         yield same
 
 
@@ -354,14 +437,15 @@ def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeA
         yield list(_sub_tables(evidence, mechanism))
         return
     (table,) = mechanism.tables
-    values = [mechanism.domain.labels[code] for code in table.codes.tolist()]  # which may lack some that nobody has
+    held = [mechanism.domain.labels[code] for code in table.codes.tolist()]  # which may lack some that nobody has
+    values = [mechanism.published.labels[code] for code in table.published.tolist()]
     names = [name for name in (*evidence.quasi_identifiers, *evidence.sensitive) if name in evidence.comparable]
     for each in dict.fromkeys([(), *((name,) for name in names), tuple(names)]):
-        by, m = evidence.signatures(each), mechanism.domain.size
-        if by.size * m <= MOST_SHARES:
-            true, published = cross_counts(by.table, own, by.size, m), cross_counts(by.release, shown, by.size, m)
+        by, m, outputs = evidence.signatures(each), mechanism.domain.size, mechanism.published.size
+        if by.size * outputs <= MOST_SHARES:
+            true, published = cross_counts(by.table, own, by.size, m), cross_counts(by.release, shown, by.size, outputs)
             groups = by.told if by.columns else ("all rows",)
-            yield [Margin(table.matrix, true[:, table.codes], published[:, table.codes], groups, values)]
+            yield [Margin(table.matrix, true[:, table.codes], published[:, table.published], groups, values, held)]
 
 
 def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:

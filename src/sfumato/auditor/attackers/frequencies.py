@@ -39,14 +39,14 @@ def frequencies_finding(
     The guarantee is about the shares of sub-tables, and about signatures where one matrix serves all rows.
     """
     found = record_beliefs(mechanism, true, published, labels, weights, known)
-    covered, domain, numbers = found.covered, mechanism.domain, found.numbers
+    covered, numbers = found.covered, found.numbers
     pool = covered if covered.any() else np.ones_like(covered)
-    pairs = true.astype(np.int64) * domain.size + published
+    pairs = true.astype(np.int64) * mechanism.published.size + published
     whose = "the table" if len(mechanism.tables) == 1 else "the record's sub-table"
 
     def pair(number: int) -> str:
-        own, shown = divmod(number, domain.size)
-        return f"{domain.labels[own]!r}, published {domain.labels[shown]!r}"
+        own, shown = divmod(number, mechanism.published.size)
+        return f"{mechanism.domain.labels[own]!r}, published {mechanism.published.labels[shown]!r}"
 
     def who(line: int) -> str:
         group = "" if known is None else f"{known.told(int(known.signatures[line]))}: "
@@ -126,11 +126,11 @@ def finding_of(evidence: Evidence, known: Knowledge | None = None) -> Finding:
 def _cases(evidence: Evidence, groups: IntArray) -> Cases:
     if evidence.is_aligned:
         return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)
-    m = evidence.mechanism.domain.size
-    different = np.unique(groups * m + evidence.true).size * m
+    mechanism = evidence.mechanism
+    different = np.unique(groups * mechanism.domain.size + evidence.true).size * mechanism.published.size
     if different > MOST_CASES:
         raise DoesNotApply(f"rows were shuffled, and {different:,} cases that can be published are too many.")
-    return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(compositions).quotas)
+    return expected_cases(mechanism, evidence.true, groups, evidence.once(compositions).quotas)
 
 
 ATTACKER = Attacker(

@@ -110,12 +110,12 @@ class Estimator:
         1/p_jy to y,  and  -(1/p_jy - 1)/(sum_x 1/p_jx) * 1/p_jx to every x of the sub-table
 
     where every retention is above `WEAKEST`; else the published value counts as it is. A matrix that is not made of
-    retentions is solved for.
+    retentions is solved for; where it cannot be, all values of a card count alike.
     """
 
     own: FloatArray  # [sub-table, value]: 1/p
     shared: FloatArray  # [sub-table, value]: what a row takes off all values, in units of `own`
-    solved: Matrix | None = None
+    matrix: Matrix | None = None  # one that is not made of retentions
 
     @classmethod
     def plain(cls, values: int) -> Estimator:
@@ -124,8 +124,7 @@ class Estimator:
     @classmethod
     def of(cls, mechanism: Mechanism) -> Estimator:
         if mechanism.is_whole and mechanism.matrix.retention is None:
-            usable = mechanism.matrix.condition_number < 1 / WEAKEST
-            return replace(cls.plain(mechanism.domain.size), solved=mechanism.matrix if usable else None)
+            return replace(cls.plain(mechanism.matrix.outputs), matrix=mechanism.matrix)
         own, shared = np.zeros((2, len(mechanism.tables), mechanism.domain.size))
         for j, table in enumerate(mechanism.tables):
             p, codes = table.matrix.retention, table.codes
@@ -136,7 +135,7 @@ class Estimator:
 
     @property
     def values(self) -> int:
-        return int(self.own.shape[1])
+        return int(self.own.shape[1]) if self.matrix is None else self.matrix.size
 
     def estimate(self, parts: IntArray, number: int, codes: Codes, labels: Codes) -> FloatArray:
         """Return the estimated records of each value in each part of the rows: [part, value]."""
@@ -144,12 +143,22 @@ class Estimator:
         place = codes if tables == 1 else labels.astype(np.int64) * m + codes
         found: FloatArray = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).astype(np.float64)
         found = found.reshape(number, m)
-        if self.solved is not None:
-            return self.solved.solve(found)
+        if self.matrix is not None:
+            usable = self.matrix.condition_number < 1 / WEAKEST
+            return self.matrix.solve(found) if usable else self.matrix.uncorrected(found)
         if not self.shared.any():
             return found
         off = np.bincount(parts * tables + labels, self.shared.ravel()[place], number * tables)
         return np.asarray(found - off.reshape(number, tables) @ self.own)
+
+    def shown_value(self, codes: Codes) -> Codes:
+        """Return the value that each row shows: the published one, or of a card the commonest by the whole release."""
+        if self.matrix is None or self.matrix.publishes_values:
+            return codes
+        records = self.matrix.uncorrected(np.bincount(codes, minlength=self.matrix.outputs).astype(np.float64))
+        used, place = np.unique(codes, return_inverse=True)
+        cards = [self.matrix.card(number) for number in used.tolist()]
+        return np.array([card[records[card].argmax()] for card in cards], dtype=np.int32)[place]
 
 
 def widths(rows: int, values: int) -> list[int]:
@@ -172,7 +181,7 @@ def guess_by_place(
     """
     end = published.size // width * width
     if width == 2:
-        yield 0, published[np.arange(end) ^ 1]
+        yield 0, estimator.shown_value(published)[np.arange(end) ^ 1]
         return
     labels = np.zeros(published.size, dtype=np.int8) if labels is None else labels
     everything = np.zeros(published.size, dtype=np.int64)
@@ -304,7 +313,7 @@ def sensitive_values(evidence: Evidence) -> tuple[CodeArray, CodeArray, Mechanis
     if mechanism is None:
         both = evidence.signatures(evidence.sensitive)
         return both.table.astype(np.int32), both.release.astype(np.int32), None
-    return *evidence.both(mechanism.domain), mechanism
+    return *evidence.both(mechanism), mechanism
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:

@@ -30,7 +30,6 @@ from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest, hel
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
-from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
@@ -53,7 +52,7 @@ class WorstPrior:
     code: int
     direction: Direction
     rival: int  # the value that has the rest of the prior
-    published: int
+    published: int  # among what the mechanism publishes
     prior: Fraction
     posterior: Fraction
     limit: Fraction
@@ -69,8 +68,9 @@ class WorstPrior:
     def used(self) -> Fraction | float:
         return math.inf if self.factor is None else self.factor / self.gamma
 
-    def told(self, domain: SensitiveDomain) -> str:
-        value, rival, published = (domain.labels[code] for code in (self.code, self.rival, self.published))
+    def told(self, mechanism: Mechanism) -> str:
+        value, rival = (mechanism.domain.labels[code] for code in (self.code, self.rival))
+        published = mechanism.published.labels[self.published]
         return (
             f"{value!r} at a prior of {float(self.prior):.4g} against {rival!r}, published {published!r} "
             f"(bound {float(self.limit):.4g})"
@@ -105,7 +105,7 @@ def worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None
             code=int(table.codes[place]),
             direction=direction,
             rival=int(table.codes[rival]),
-            published=int(table.codes[published]),
+            published=int(table.published[published]),
             prior=prior,
             posterior=moved(prior, factor, upward),
             limit=limit,
@@ -151,8 +151,8 @@ def posterior_finding(
         )
     critical = max(found, key=lambda worst: (worst.used, sign * worst.posterior))
     furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
-    worst, domain = furthest[0], mechanism.domain
-    nearest = Nearest(critical.told(domain), *(float(x) for x in (critical.posterior, critical.limit, critical.prior)))
+    worst, how_near = furthest[0], (critical.posterior, critical.limit, critical.prior)
+    nearest = Nearest(critical.told(mechanism), *map(float, how_near))
     return Finding(
         attacker=attacker,
         question=QUESTION,
@@ -164,12 +164,12 @@ def posterior_finding(
         **held_to(float(worst.limit), promised),
         baseline=float(worst.prior),
         direction="at most" if sign > 0 else "at least",
-        exposed=tuple(Exposed(w.told(domain), int(held[w.code]), float(w.posterior)) for w in furthest[:SHOWN]),
+        exposed=tuple(Exposed(w.told(mechanism), int(held[w.code]), float(w.posterior)) for w in furthest[:SHOWN]),
         remark="The odds can change without bound."
         if critical.factor is None
         else f"The odds change by a factor of {float(critical.factor):.6g}; allowed are {float(critical.gamma):.6g}.",
         broken=critical.is_broken,
-        who=worst.told(domain),
+        who=worst.told(mechanism),
         nearest=nearest if float(worst.used) < float(critical.used) - CLOSE else None,
         why_bound="" if worst.is_by_rho else "The requirement is by gamma: the bound is told from even odds.",
     )

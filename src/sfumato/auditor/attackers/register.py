@@ -84,24 +84,23 @@ def _linked(evidence: Evidence) -> tuple[Register, IntArray]:
 def _told_by_values(evidence: Evidence, people: int, rows: IntArray) -> Told:
     mechanism, composition = evidence.mechanism, evidence.once(compositions)
     m = mechanism.domain.size
-    _check_size(people, m)
+    _check_size(people, m, mechanism.published.size)
     sums, limits = np.zeros((people, m)), np.zeros(m)
     for number, (table, quotas) in enumerate(zip(mechanism.tables, composition.quotas, strict=True)):
         here = (evidence.sub_tables == number) & (rows != NOBODY)
-        shown = np.searchsorted(table.codes, evidence.published[here])
         shares = quotas / max(1, quotas.sum())
-        seen = cross_counts(rows[here], shown, people, shares.size)
-        sums[:, table.codes] += seen @ _posterior(table.matrix, shares)
+        seen = cross_counts(rows[here], table.rows_of(evidence.published[here]), people, table.matrix.outputs)
+        sums[:, table.codes] += _told_by_rows(table.matrix, shares, seen)
         own = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
         limits[table.codes] = np.maximum(limits[table.codes], np.where(shares > 0, own, 0.0))
     return Told(sums, np.where(limits > 0, limits, np.inf), True, mechanism.domain.labels)
 
 
-def _posterior(matrix: Matrix, shares: FloatArray) -> FloatArray:
-    """Return [published, true]."""
-    joint = matrix.dense() * shares
-    total = joint.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(joint, total, out=np.zeros_like(joint), where=total > 0))
+def _told_by_rows(matrix: Matrix, shares: FloatArray, seen: IntArray) -> FloatArray:
+    """Return the sums of the beliefs P[y, x] f_x / (P f)_y over rows: [person, value]; seen: [person, published]."""
+    expected = matrix.apply(shares)
+    weighed = np.divide(seen, expected, out=np.zeros(seen.shape), where=expected > 0)
+    return np.asarray(matrix.apply_transposed(weighed) * shares)
 
 
 def _told_by_groups(evidence: Evidence, people: int, rows: IntArray) -> Told:
@@ -124,16 +123,17 @@ def _told_by_response(evidence: Evidence, people: int, rows: IntArray) -> Told:
     size = len(labels)
     _check_size(people, size)
     here = rows != NOBODY
-    sums = cross_counts(rows[here], shown[here], people, size).astype(np.float64)
+    seen = cross_counts(rows[here], shown[here], people, size)
+    sums = seen.astype(np.float64)
     if mechanism is not None:
-        sums = sums @ _posterior(mechanism.matrix, np.bincount(own, minlength=size) / own.size)
+        sums = _told_by_rows(mechanism.matrix, np.bincount(own, minlength=size) / own.size, seen)
     limit = evidence.manifest.risk_claim.limit
     strictest = min([limit.limit, *(group.limit for group in limit.groups)], key=float)
     return Told(sums, np.full(size, float(strictest)), False, labels)
 
 
-def _check_size(people: int, values: int) -> None:
-    if values > MOST_VALUES or people * values > 20_000_000:
+def _check_size(people: int, values: int, outputs: int = 0) -> None:
+    if values > MOST_VALUES or people * max(values, outputs) > 20_000_000:
         raise DoesNotApply("the register and the sensitive values have too many combinations.")
 
 

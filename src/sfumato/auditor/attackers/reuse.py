@@ -36,6 +36,7 @@ from sfumato.values.chance import Tallies, allowed, counted
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
+MOST_DENSE = 20_000_000  # entries of a matrix that is compared with another entry by entry
 LEVEL = 1e-6  # probability of a false alarm, of all counts of two releases together
 QUESTION = "Were the two releases drawn with the same random words?"
 AS_STATED = "The policy names a record key: values that stay are published alike, as stated. That is not covered."
@@ -69,12 +70,16 @@ def check_earlier(release: Release, earlier: Release) -> None:
 
 
 def _comparable(release: Release, earlier: Release) -> Iterator[tuple[Mechanism, Mechanism]]:
-    """Yield mechanisms of both with one matrix over the same values; their columns may have other names."""
+    """Yield mechanisms of both with one matrix over the same values, or cards; their columns may have other names."""
     for own in release.manifest.mechanism_values:
         for other in earlier.manifest.mechanism_values:
-            labels, others = ([tuple(part.labels) for part in each.domain.parts] for each in (own, other))
-            if own.is_whole and other.is_whole and labels == others:
+            if own.is_whole and other.is_whole and _labels(own) == _labels(other):
                 yield own, other
+
+
+def _labels(mechanism: Mechanism) -> list[tuple[str, ...]]:
+    """Return all values, and all that can be published of them."""
+    return [tuple(part.labels) for domain in (mechanism.domain, mechanism.published) for part in domain.parts]
 
 
 # --- rows of one person -----------------------------------------------------------------------------------------------
@@ -134,6 +139,8 @@ def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
     if m == 1:
         return 1.0, 1.0
     if p is None or r is None:
+        if first.outputs * m > MOST_DENSE:
+            raise DoesNotApply("the two matrices have too many entries to compare them.")
         chances = first.dense().T @ second.dense()
         return float(chances.min()), float(chances.max())
     (a, b), (c, d) = (np.argsort(-retention, kind="stable")[:2] for retention in (p, r))
@@ -188,7 +195,7 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
 
 
 def _published(release: Release, mechanism: Mechanism) -> CodeArray:
-    domain = mechanism.domain
+    domain = mechanism.published
     columns = {
         part.name: ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
         for part in domain.parts

@@ -159,25 +159,25 @@ def _groups(evidence: Evidence, original: Original) -> Shown:
 
 
 def _matrices(evidence: Evidence, original: Original) -> Shown:
-    """Rows show their sub-table t and a randomized value y: C[(t, y), u] = Pr(t | u) P_t[y, u].
+    """Rows show their sub-table t and a randomized value or card y: C[(t, y), u] = Pr(t | u) P_t[y, u].
 
     Pr(t | u) is what the estimated shares of the sub-tables give.
     """
     mechanism, sub_tables, published = evidence.mechanism, evidence.sub_tables.astype(np.int64), evidence.published
-    size, place = mechanism.domain.size, _places(mechanism.domain, original)
+    size, place = mechanism.published.size, _places(mechanism.domain, original)
     weights = np.zeros((len(mechanism.tables), original.values))
     for t, table in enumerate(mechanism.tables):
-        observed = np.bincount(published[sub_tables == t], minlength=size)[table.codes].astype(np.float64)
+        observed = np.bincount(published[sub_tables == t], minlength=size)[table.published].astype(np.float64)
         weights[t, place[table.codes]] = _shares(table.matrix, observed) * observed.sum()
     total = weights.sum(axis=0)
     used, outputs = np.unique(sub_tables * size + published, return_inverse=True)
     chances = np.zeros((used.size, original.values))
     for t, table in enumerate(mechanism.tables):
         lines = np.flatnonzero(used // size == t)
-        inside = np.searchsorted(table.codes, used[lines] % size)
+        inside = table.rows_of((used[lines] % size).astype(np.int32))
         of_table = place[table.codes]
         dealt = weights[t, of_table] / np.maximum(total[of_table], 1e-300)
-        chances[np.ix_(lines, of_table)] = table.matrix.dense()[inside] * dealt
+        chances[np.ix_(lines, of_table)] = table.matrix.chances(inside[:, None], np.arange(table.codes.size)) * dealt
     return Shown(outputs.astype(np.int64), chances, total / total.sum())
 
 
@@ -196,7 +196,7 @@ def _codes(original: Original, part: Domain) -> IntArray:
 
 def _shares(matrix: Matrix, observed: FloatArray) -> FloatArray:
     """Return the likeliest shares of values, by iterative Bayes: x <- x P^T(o / P x)."""
-    x = np.full(observed.size, 1 / observed.size)
+    x = np.full(matrix.size, 1 / matrix.size)
     total = max(1.0, float(observed.sum()))
     for _ in range(SHARE_STEPS):
         x = x * matrix.apply_transposed(observed / np.maximum(matrix.apply(x), 1e-300)) / total

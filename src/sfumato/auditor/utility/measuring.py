@@ -227,7 +227,7 @@ def measure(evidence: Evidence) -> Utility:
 
 
 def _record_utility(evidence: Evidence) -> float | None:
-    if evidence.kind == "groups":
+    if evidence.kind == "groups" or any(own.form != "value" for own in evidence.manifest.mechanism_values):
         return None
     if evidence.kind == "response":
         own = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
