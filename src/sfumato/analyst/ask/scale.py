@@ -11,9 +11,7 @@ adds nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,8 +22,8 @@ from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import shown_values
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
-from sfumato.values.number_texts import any_spelling_of
-from sfumato.values.recoding import are_bins, are_periods, bin_ends, bin_place
+from sfumato.values.order import numbers_of, places_of
+from sfumato.values.recoding import are_bins, bin_ends
 
 Edge = Literal["lower", "middle", "upper"]
 """Where in its bin a record is taken to be; a number is all three."""
@@ -54,24 +52,13 @@ class Scale:
         (1, 2, -1, 0)
         """
         known = [value for value in part.values if value is not None]
-        numbers = [_number(value) for value in known]
-        are_numbers = bool(known) and None not in numbers
+        numbers = numbers_of(known)
         ends: dict[Any, Any] = {}
-        if are_numbers:
-            ends = {value: (float(x), float(x)) for value, x in zip(known, numbers, strict=True) if x is not None}
+        if numbers is not None:
+            ends = {value: (float(x), float(x)) for value, x in zip(known, numbers, strict=True)}
         elif are_bins(known):
             ends = {value: bin_ends(str(value)) for value in known}
-        order: dict[Any, int] = {}
-        if part.ordered:
-            order = {value: place for place, value in enumerate(known)}
-        elif are_numbers:
-            order = _ranked(known, numbers)
-        elif are_bins(known):
-            order = _ranked(known, [bin_place(str(value)) for value in known])
-        elif are_periods(known):
-            order = _ranked(known, known)
-        places = tuple(order.get(value, -1) for value in part.values)
-        return cls(part.name, shown or part.values, places, tuple(ends.get(value) for value in part.values))
+        return cls(part.name, shown or part.values, places_of(part), tuple(ends.get(value) for value in part.values))
 
     @property
     def size(self) -> int:
@@ -176,23 +163,5 @@ def places_over(domain: SensitiveDomain, scale: Scale) -> IntArray:
     return np.array(scale.places, dtype=np.int64)[codes]
 
 
-def _number(value: Any) -> Fraction | None:
-    """Return a value as the number that it is, exactly; None if it is none.
-
-    >>> _number("12.50"), _number("007"), _number(True), _number("1e999"), _number("x")
-    (Fraction(25, 2), Fraction(7, 1), Fraction(1, 1), None, None)
-    """
-    if isinstance(value, int):
-        return Fraction(int(value))
-    text = str(value).strip()
-    return Fraction(text) if any_spelling_of(text) and _finite(float(text)) else None
-
-
 def _finite(number: float) -> bool:
     return math.isfinite(number)
-
-
-def _ranked(values: Sequence[Any], keys: Sequence[Any]) -> dict[Any, int]:
-    """Return the place of each value in the order of its key; equal keys share a place."""
-    place = {key: k for k, key in enumerate(sorted(set(keys)))}
-    return {value: place[key] for value, key in zip(values, keys, strict=True)}
