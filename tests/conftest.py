@@ -28,7 +28,7 @@ def slow(*values: Any) -> Any:
 
 def exact_weights(matrix: Matrix) -> list[list[int]]:
     """Return 2^64 P[y, x], exactly."""
-    return [[matrix.weight(y, x) for x in range(matrix.size)] for y in range(matrix.size)]
+    return [[matrix.weight(y, x) for x in range(matrix.size)] for y in range(matrix.outputs)]
 
 
 def same_chance(world: tuple[int, ...]) -> int:

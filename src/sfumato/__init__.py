@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from sfumato.methods import plan as plan
     from sfumato.methods.anatomy import Anatomy as Anatomy
     from sfumato.methods.fine_grain import FineGrain as FineGrain
+    from sfumato.methods.ordered.plateau import Plateau as Plateau
+    from sfumato.methods.ordered.ranges import Ranges as Ranges
     from sfumato.methods.plan import Plan as Plan
     from sfumato.methods.response.estimating import SampledRisks as SampledRisks
     from sfumato.methods.response.estimating import estimate_risk as estimate_risk
@@ -95,10 +97,12 @@ _HOMES = {
     "MethodComparison": "auditor.compare.record",
     "PerturbationMatrix": "values.matrix.retention",
     "Plan": "methods.plan",
+    "Plateau": "methods.ordered.plateau",
     "Policy": "publisher.policy",
     "Power": "analyst.power",
     "Profile": "values.profile",
     "RandomizedResponse": "methods.response.method",
+    "Ranges": "methods.ordered.ranges",
     "Release": "analyst.release",
     "RhoPrivacy": "values.requirement",
     "RiskLimit": "values.requirement",

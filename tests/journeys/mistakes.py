@@ -215,7 +215,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake(
             "a method that is not there",
             PLAN,
-            "must be 'uniform', 'subset', 'fine-grain'",
+            "must be 'uniform', 'subset', 'ranges'",
             policy(('"uniform"', '"l-diversity"')),
         ),
         Mistake("a misspelt key", PLAN, "did you mean 'role'?", policy((SENSITIVE, SENSITIVE.replace("role", "rol")))),

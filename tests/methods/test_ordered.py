@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from sfumato.methods.ordered import (
+from sfumato.methods.ordered.design import (
     OrderedErrors,
     _information_of_windows,
     best_plateau,

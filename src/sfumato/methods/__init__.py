@@ -14,6 +14,8 @@ from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
+from sfumato.methods.ordered.plateau import Plateau
+from sfumato.methods.ordered.ranges import Ranges
 from sfumato.methods.plan import PLAN_VERSION, Plan, content_hash
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.robustness.method import RobustAnatomy
@@ -29,6 +31,8 @@ from sfumato.values.text import meant
 METHODS: list[type[Method]] = [
     Uniform,
     Subset,
+    Ranges,
+    Plateau,
     FineGrain,
     SmallDomain,
     RandomizedResponse,

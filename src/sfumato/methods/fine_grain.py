@@ -18,6 +18,7 @@ from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.matrix_file import read_columns
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbation import Perturbing, Weights
+from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
@@ -54,9 +55,8 @@ class FineGrain(Perturbing):
         """Return the matrix of the file, from the policy's folder."""
         return None if self.matrix is None else read_columns(self.folder / self.matrix, domain)
 
-    @property
-    def about_matrix(self) -> tuple[str, ...]:
-        """Whence the matrix is."""
+    def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
+        """Return whence the matrix is."""
         if self.matrix is None:
             return ()
         return (

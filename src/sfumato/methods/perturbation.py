@@ -74,10 +74,13 @@ class Drawing(Method):
         """The frequencies for which the matrix is best."""
         return "equal"
 
-    @property
-    def about_matrix(self) -> tuple[str, ...]:
-        """What the publisher should know of the matrix."""
+    def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
+        """Return what the publisher should know of the matrix."""
         return ()
+
+    def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
+        """Say if uniform perturbation would be better; `worst`: the value whose error differs most."""
+        return _warning(figures, worst)
 
     @abstractmethod
     def matrix_for(
@@ -107,9 +110,9 @@ class Drawing(Method):
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
         figures = self.beside(profile, figures, gamma, weight)
         notes = list(_notes(profile, figures, self))
-        if self.scope != "any predicate" or not matrix.publishes_values:  # else it is what uniform perturbation is
+        if self.scope != "any predicate" or matrix.retention is None:  # else it is what uniform perturbation is
             figures, worst = _beside_uniform(figures, gamma)
-            notes = [*_warning(figures, worst), *notes]
+            notes = [*self.warnings(figures, worst), *notes]
         return Plan.of(
             profile,
             (self.name, self.assurance),
@@ -311,7 +314,7 @@ def _notes(profile: Profile, figures: PerturbationFigures, method: Drawing) -> I
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
-    yield from method.about_matrix
+    yield from method.about_matrix(figures)
     if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
         yield f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others."
     if not matrix.is_invertible:

@@ -185,6 +185,18 @@ def mixed(parts: Sequence[SetMechanism], shares: Sequence[float]) -> SetMechanis
     return SetMechanism(chances, np.concatenate([part.held for part, _ in used]))
 
 
+def joined(mechanism: SetMechanism) -> SetMechanism:
+    """Return the mechanism with each set once, by its first value: rows of one set are in proportion, and add up.
+
+    >>> joined(mixed([windows(2, 2, 4.0), windows(2, 1, 4.0)], [0.5, 0.5])).held.astype(int).tolist()
+    [[1, 1], [1, 0], [0, 1]]
+    """
+    outside, place = np.unique(~mechanism.held, axis=0, return_inverse=True)
+    chances = np.zeros(outside.shape)
+    np.add.at(chances, place.ravel(), mechanism.chances)
+    return SetMechanism(chances, ~outside)
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,102 @@
+"""What methods for ordered values share: the order itself, integers that keep a bound, and what is told of errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.methods.notes import some
+from sfumato.methods.perturbation import Drawing
+from sfumato.methods.perturbed import TIGHT, PerturbationFigures
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
+from sfumato.values.order import places_of
+
+NOISE_BITS = range(52, 19, -1)
+
+
+class OrderedDrawing(Drawing):
+    """Each record is published by a draw from one matrix, which knows that values are neighbours."""
+
+    scope = "any predicate"
+    most_values: ClassVar[int] = MOST_VALUES
+    """Values that its matrix can have."""
+
+    def check(self, columns: Schema) -> None:
+        """Raise unless there is one sensitive column."""
+        if len(names := columns.names("sensitive")) > 1:
+            raise ValueError(f"{self.name} takes one sensitive column, and there are {len(names)}; choose one")
+
+    def codes_in_order(self, domain: SensitiveDomain) -> IntArray:
+        """Return the codes from the lowest value to the highest; raise if there is no order, or too many values."""
+        (part,) = domain.parts
+        places = np.array(places_of(part))
+        if None in part.values:
+            raise PolicyError(
+                f"{part.name!r} may be missing, and a missing value is in no order, which {self.name} needs.",
+                f'Write missing = "drop" for {part.name!r}, or choose the method subset or uniform.',
+            )
+        if places.max() < 0:
+            raise PolicyError(
+                f"{part.name!r} holds texts such as {some(list(part.labels[:2]))}, which are in no order, and "
+                f"{self.name} is for ordered values.",
+                f"If they have an order, say so: ordered = true in [columns.{part.name}], and its domain listed from "
+                "the lowest to the highest. Else choose the method subset or uniform.",
+            )
+        if domain.size > self.most_values:
+            raise PolicyError(
+                f"{part.name!r} has {domain.size:,} values; the matrix of {self.name} can have {self.most_values:,}.",
+                f"Make {part.name!r} coarser, with bins = {{ width = ... }} say, or choose the method subset.",
+            )
+        return np.argsort(places, kind="stable").astype(np.int64)
+
+    def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
+        """Say if single counts are estimated better by uniform perturbation: that is not what the matrix is for."""
+        own, uniform = figures.expected_error, figures.uniform
+        if own is not None and uniform is not None and uniform.expected_error < own * (1 - TIGHT):
+            yield (
+                "Counts of single values would be better with plain uniform perturbation: its expected squared error "
+                f"of all counts together, per record, is {uniform.expected_error:.4g}; this plan's {own:.4g}. "
+                f"{self.name} is for what lies up to a value: distribution functions, quantiles and means."
+            )
+
+    def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
+        """Tell the errors of the distribution function and the mean, for this table, beside uniform's."""
+        from sfumato.methods.ordered.design import errors_of, windows
+
+        order, rows = self.codes_in_order(figures.domain), max(1, figures.rows)
+        chances, shares = figures.matrix.dense()[:, order], figures.counts[order] / rows
+        uniform = windows(shares.size, 1, min(figures.gamma)).chances
+        own, other = (
+            [math.sqrt(max(0.0, error) / rows) for error in (found.distribution, found.mean)]
+            for found in (errors_of(chances, shares), errors_of(uniform, shares))
+        )
+        return (
+            f"For this table the share of records up to a value is estimated with a standard error of {own[0]:.2%}, "
+            f"and their mean place in the order with one of {own[1]:.2%} of the range; by plain uniform perturbation "
+            f"with the same factor {other[0]:.2%} and {other[1]:.2%}.",
+        )
+
+
+def in_codes(chances: FloatArray, order: IntArray) -> FloatArray:
+    """Return P[published, true] for codes in place of places, of a matrix that publishes values."""
+    place = np.argsort(order)
+    return np.asarray(chances[np.ix_(place, place)])
+
+
+def rounded(
+    chances: FloatArray, keeps: Callable[[DenseMatrix], bool], cards: tuple[tuple[int, ...], ...] = ()
+) -> DenseMatrix:
+    """Return the integers next to P[output, value], with the least noise that keeps what must be kept, exactly."""
+    for noise in (0.0, *(2.0**-bits for bits in NOISE_BITS)):
+        matrix = DenseMatrix.from_floats(chances, noise, cards)
+        if keeps(matrix):
+            return matrix
+    raise Infeasible(
+        "The requirement is so strict that 64-bit sampling cannot keep it.", "Ask for a gamma that is larger."
+    )
