@@ -34,7 +34,7 @@ l = 2
 """
 COMPARE = ("compare", "t.parquet", "policy.toml", "--seed", "4", "--repeat", "2")
 NAMES = [
-    "uniform", "fine-grain", "small-domain", "randomized-response (quasi-identifiers)",
+    "uniform", "subset", "ranges", "plateau", "fine-grain", "small-domain", "randomized-response (quasi-identifiers)",
     "randomized-response (sensitive)", "randomized-response (both)", "anatomy", "suppression", "robust-anatomy",
     "generalization",
 ]  # fmt: skip
