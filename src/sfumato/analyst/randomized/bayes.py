@@ -61,7 +61,7 @@ HALVINGS = 100
 class BayesResult:
     """A likelihood estimate, and how near it is to the maximum."""
 
-    value: FloatArray  # like `observed`
+    value: FloatArray  # like `observed`, for the values of the domain
     iterations: int  # EM steps evaluated for the slowest group
     gap: FloatArray  # one for each group: log L is at most this many nats below its maximum
     converged: bool  # whether every gap is within what was asked
@@ -74,17 +74,18 @@ def iterate(
     most: int = MOST_ITERATIONS,
     start: FloatArray | None = None,
 ) -> BayesResult:
-    """Return the likelihood estimate of the original counts of every group (the last axis holds the values).
+    """Return the likelihood estimate of the original counts of every group.
 
-    `start` replaces the closed form, for comparison: positive numbers, like `observed`.
+    The last axis holds what is published, in the result the values. `start` replaces the closed form, for comparison:
+    positive numbers, like the result.
     """
     shape = np.shape(observed)
-    counts = np.asarray(observed, dtype=np.float64).reshape(-1, matrix.size)
+    counts = np.asarray(observed, dtype=np.float64).reshape(-1, matrix.outputs)
     if (counts < 0).any():
         raise ValueError("published counts are not negative")
-    x, gaps, done = np.zeros_like(counts), np.zeros(len(counts)), 0
+    x, gaps, done = np.zeros((len(counts), matrix.size)), np.zeros(len(counts)), 0
     active = np.flatnonzero(counts.sum(axis=1) > 0)
-    begin = _start(matrix, counts[active]) if start is None else np.reshape(start, counts.shape)[active]
+    begin = _start(matrix, counts[active]) if start is None else np.reshape(start, x.shape)[active]
     x[active] = _scaled(begin, counts[active])
     while active.size:
         first = _step(matrix, counts[active], x[active])
@@ -94,7 +95,7 @@ def iterate(
             break
         x[active] = _accelerated(matrix, counts[active], x[active], first.image[going])
         done += 3
-    return BayesResult(x.reshape(shape), done, gaps.reshape(shape[:-1]), bool((gaps <= gap).all()))
+    return BayesResult(x.reshape(*shape[:-1], matrix.size), done, gaps.reshape(shape[:-1]), bool((gaps <= gap).all()))
 
 
 # --- iterative Bayes ----------------------------------------------------------------------------------------
@@ -149,10 +150,11 @@ def _start(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return where to begin: the closed form, or where there is none the projected inverse mixed with equal shares."""
     if matrix.retention is not None:
         return _closed_form(matrix, matrix.retention, observed)
-    equal = np.broadcast_to(observed.mean(axis=-1, keepdims=True), observed.shape)
+    total = observed.sum(axis=-1, keepdims=True)
+    equal = np.broadcast_to(total / matrix.size, (len(observed), matrix.size))
     if not matrix.is_invertible:
         return equal
-    return (1 - SHRINK) * project(matrix.solve(observed), observed.sum(axis=-1)) + SHRINK * equal
+    return (1 - SHRINK) * project(matrix.solve(observed), total[:, 0]) + SHRINK * equal
 
 
 # --- the maximum, up to one number --------------------------------------------------------------------------
