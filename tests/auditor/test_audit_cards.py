@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,10 @@ from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.order import Estimator
 from sfumato.auditor.beliefs import expected_cases, observed_cases, record_beliefs
 from sfumato.auditor.knowledge import Knowledge
+from sfumato.auditor.report.page import html_of
+from sfumato.auditor.report.page_counts import beliefs
+from sfumato.auditor.report.reporting import private_page, public_page
+from sfumato.auditor.utility.truth import true_counts
 from sfumato.methods.robustness.prior import count_prior
 from sfumato.methods.subset.deck import make_deck
 from sfumato.publisher.policy import Policy
@@ -177,6 +182,41 @@ def test_honest_releases_are_within_their_bounds(form: Form, shuffle: bool, tmp_
     text = found[0].explain()
     assert "own value" not in text
     assert "coincidence" not in {f.about for f in found[0].findings}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pages_speak_of_sets(form: Form, tmp_path: Path) -> None:
+    rows, policy = people(500), policy_of(form)
+    table, release = sf.scan(rows, policy), released(rows, policy, folder=tmp_path / "r")
+    record = sf.audit(table, release, seed=1).to_dict()
+    texts = [
+        html_of(page)
+        for page in (private_page(release, record, partial(true_counts, release, table)), public_page(release, record))
+    ]
+    for text in texts:
+        assert "each record was published with a set of 3 of the 13 values, one of 286 that are used" in text
+        assert "The set of a record holds its own value with a probability of 54.5%, and any one other with" in text
+        assert "published sets, all values alike" in text
+        for nonsense in ("kept its", "published as itself", "published rows", "its published value"):
+            assert nonsense not in text
+    beliefs_of_cards, numbers = beliefs(release) or (np.zeros(0), np.zeros(0))
+    assert numbers.sum() == 500
+    assert beliefs_of_cards.max() < 1
+
+
+def test_methods_are_compared_with_sets() -> None:
+    rows = people(300)
+    rows = rows.set_column(1, "age", pa.array((np.arange(300) % 3 * 10).tolist()))
+    found = {}
+    for form in FORMS:
+        compared = sf.compare(sf.scan(rows, policy_of(form)), repeat=1, seed=1)
+        (own,) = (each for each in compared.methods if each.own)
+        assert own.figures is not None
+        assert own.figures.promised is not None
+        found[form] = own.figures
+        assert "subset" in compared.explain()
+    assert found["set"].guessed == found["card"].guessed
+    assert found["set"].mean_error == found["card"].mean_error
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
-"""The same matrix as retentions and as columns: all who ask it find the same, by closed forms and without."""
+"""The same matrix as retentions, or as a deck, and as columns: all who ask it find the same, by closed forms or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from sfumato.analyst.randomized import bayes
 from sfumato.auditor.attackers.averaging import recovery
 from sfumato.auditor.attackers.column import column_views, known_shares
 from sfumato.auditor.attackers.corruption import demonstrate
@@ -20,9 +22,12 @@ from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.odds import counterexample
 from sfumato.claims.single_columns import factors
 from sfumato.methods.robustness.prior import count_prior
+from sfumato.methods.subset.deck import make_deck
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.chance import Tallies
 from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
@@ -128,3 +133,101 @@ def test_guesses_by_place(pair: Pair) -> None:
     labels = np.zeros(ROWS, dtype=np.int64)
     one, other = (Estimator.of(m).estimate(parts, 8, published, labels) for m in _mechanisms(pair))
     assert np.allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+# --- cards ------------------------------------------------------------------------------------------------------------
+
+
+Cards = tuple[DeckMatrix, DenseMatrix]
+
+
+def _decks() -> Iterator[Cards]:
+    for values, members, gamma in ((7, 2, Fraction(3)), (9, 4, Fraction(3, 2)), (6, 1, Fraction(5))):
+        own = DeckMatrix.within(values, make_deck(values, members).blocks.astype(np.int32), gamma)
+        columns = [[own.weight(y, x) for y in range(own.outputs)] for x in range(values)]
+        cards = tuple(tuple(own.card(y).tolist()) for y in range(own.outputs))
+        yield own, DenseMatrix(np.array(columns, dtype=np.uint64), cards)
+
+
+all_decks = pytest.mark.parametrize("cards", list(_decks()), ids=["pairs", "many", "single values"])
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """Records whose cards were drawn, under a deck and under its columns."""
+
+    mechanisms: tuple[Mechanism, Mechanism]
+    true: CodeArray
+    published: CodeArray
+
+    @classmethod
+    def of(cls, cards: Cards) -> Dealt:
+        m = cards[0].size
+        domain = SensitiveDomain((Domain("disease", tuple(f"value {k}" for k in range(m))),))
+        one, other = (Mechanism.single(domain, matrix, (BOUNDS[0],) * m, "card") for matrix in cards)
+        true = np.random.default_rng(7).integers(0, m, ROWS).astype(np.int32)
+        words = np.random.default_rng(5).integers(0, 2**64, ROWS, dtype=np.uint64, endpoint=False)
+        return cls((one, other), true, cards[0].sample(true, words))
+
+    @property
+    def held(self) -> IntArray:
+        return np.bincount(self.true, minlength=self.mechanisms[0].domain.size)
+
+    @property
+    def shown(self) -> IntArray:
+        return np.bincount(self.published, minlength=self.mechanisms[0].published.size)
+
+
+@all_decks
+def test_cards_have_the_same_factors(cards: Cards) -> None:
+    dealt = Dealt.of(cards)
+    for direction in ("upward", "downward"):
+        one, other = ([float(w.factor or 0) for w in worst_priors(m.tables[0], direction)] for m in dealt.mechanisms)
+        assert one == pytest.approx(other)
+    assert demonstrate(cards[0], dealt.held.tolist()) == demonstrate(cards[1], dealt.held.tolist())
+    assert cards[0].holds_truth == pytest.approx(cards[1].holds_truth)
+    assert equal_shares(cards[0], cards[0]) == pytest.approx(equal_shares(*cards))
+
+
+@all_decks
+def test_cards_tell_the_same_of_records(cards: Cards) -> None:
+    dealt = Dealt.of(cards)
+    known = Knowledge("sex", GROUPS, count_prior(GROUPS, dealt.true.astype(np.int64)))
+    for given in (None, known):
+        one, other = (record_beliefs(m, dealt.true, dealt.published, known=given) for m in dealt.mechanisms)
+        assert np.allclose(one.beliefs, other.beliefs, rtol=1e-9)
+    one, other = (expected_cases(m, dealt.true, GROUPS, [dealt.held]) for m in dealt.mechanisms)
+    assert np.allclose(one.weights, other.weights, rtol=1e-9)
+    for releases in (1, 2):
+        first, second = (recovery(mechanism, [dealt.held], releases) for mechanism in dealt.mechanisms)
+        assert (first.mean, first.worst) == pytest.approx((second.mean, second.worst))
+    shares = dealt.held / ROWS
+    assert cards[0].likeliest(shares) == pytest.approx(cards[1].likeliest(shares))
+
+
+@all_decks
+def test_cards_are_drawn_alike(cards: Cards) -> None:
+    dealt = Dealt.of(cards)
+    drawn = Drawn(dealt.true, dealt.published, np.zeros(ROWS, dtype=np.int32), np.arange(ROWS))
+    one, other = (transitions(mechanism, drawn.cases(mechanism)) for mechanism in dealt.mechanisms)
+    _same(one, other)
+    one, other = (neighbours(mechanism, drawn, ROWS) for mechanism in dealt.mechanisms)
+    _same(one, other)
+    labels = dealt.mechanisms[0].published.labels
+    parts = [Margin(matrix, dealt.held[None, :], dealt.shown[None, :], ["all"], labels) for matrix in cards]
+    _same(margins(parts[:1]), margins(parts[1:]))
+
+
+@all_decks
+def test_cards_are_counted_alike(cards: Cards) -> None:
+    dealt, parts = Dealt.of(cards), np.arange(ROWS) // 50
+    labels = np.zeros(ROWS, dtype=np.int64)
+    one, other = (Estimator.of(m).estimate(parts, 8, dealt.published, labels) for m in dealt.mechanisms)
+    assert np.allclose(one, other, rtol=1e-6, atol=1e-6)
+    first, second = (Estimator.of(m).shown_value(dealt.published) for m in dealt.mechanisms)
+    assert dealt.mechanisms[0].holds(dealt.published, first).all()
+    assert np.array_equal(first, second)
+    shown = dealt.shown.astype(np.float64)
+    likeliest = [bayes.iterate(matrix, shown).value for matrix in cards]
+    assert np.allclose(likeliest[0], likeliest[1], rtol=1e-3, atol=1e-3 * ROWS)
+    assert likeliest[0].sum() == pytest.approx(ROWS)

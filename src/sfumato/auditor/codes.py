@@ -19,12 +19,14 @@ from sfumato.auditor.finding import named
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.errors import ReleaseError
 from sfumato.publisher.table import Table
 from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import codes_of
 from sfumato.values.attributes import MISSING_LABEL, Attribute, Value
 from sfumato.values.attributes import label as written
+from sfumato.values.mechanism import Mechanism
 
 
 def text_of(value: Value) -> str:
@@ -124,3 +126,20 @@ def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[
     with connected(release) as connection:
         rows = connection.sql(f"SELECT {', '.join(map(quoted, columns))} FROM release").to_arrow_table()
     return {name: column.of_release(rows.column(name).combine_chunks()) for name, column in columns.items()}
+
+
+def published_codes(release: Release, mechanism: Mechanism) -> CodeArray:
+    """Return what a release shows of each row, as codes of what its mechanism can publish; no table is needed."""
+    domain = mechanism.published
+    columns = {
+        part.name: ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
+        for part in domain.parts
+    }
+    codes = release_codes(release, columns)
+    for part in domain.parts:
+        if len(columns[part.name].index) > len(part.values):
+            raise ReleaseError(
+                f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.",
+                "Get the release anew from the publisher.",
+            )
+    return domain.join([codes[part.name] for part in domain.parts])

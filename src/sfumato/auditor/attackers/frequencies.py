@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
-from sfumato.auditor.attackers.posterior import QUESTION
+from sfumato.auditor.attackers.posterior import KNOWS, question_about
 from sfumato.auditor.beliefs import (
     Cases,
     RecordBeliefs,
@@ -62,13 +62,12 @@ def frequencies_finding(
         bounds_of(mechanism),
         promised=known is None or len(mechanism.tables) == 1,
         attacker="frequencies" if known is None else "background",
-        question=QUESTION,
+        question=question_about(mechanism),
         assumption=(
-            "Knows the matrix and the published value of the record; holds records to be independent. Prior: the "
-            f"shares of the values in {whose}."
+            f"{KNOWS.format(form=mechanism.form)}the shares of the values in {whose}."
             if known is None
-            else "Knows the matrix, the published value and the signature of the record, and as a prior the "
-            f"probability of each value given {known.name}; holds records to be independent."
+            else f"Knows the matrix, the published {mechanism.form} and the signature of the record, and as a prior "
+            f"the probability of each value given {known.name}; holds records to be independent."
         ),
         measured=(
             "the belief in the record's true value: the largest (worst), and on average (mean), over the records that "

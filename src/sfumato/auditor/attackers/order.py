@@ -155,7 +155,8 @@ class Estimator:
         """Return the value that each row shows: the published one, or of a card the commonest by the whole release."""
         if self.matrix is None or self.matrix.publishes_values:
             return codes
-        records = self.matrix.uncorrected(np.bincount(codes, minlength=self.matrix.outputs).astype(np.float64))
+        shown = np.bincount(codes, minlength=self.matrix.outputs).astype(np.float64)
+        records = settled(self.matrix.uncorrected(shown))
         used, place = np.unique(codes, return_inverse=True)
         cards = [self.matrix.card(number) for number in used.tolist()]
         return np.array([card[records[card].argmax()] for card in cards], dtype=np.int32)[place]

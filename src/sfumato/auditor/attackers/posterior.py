@@ -37,7 +37,7 @@ Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""
 
 QUESTION = "Which true value does a record have, given its published one?"
-KNOWS = "Knows the matrix and the published value of the record; holds records to be independent. Prior: "
+KNOWS = "Knows the matrix and the published {form} of the record; holds records to be independent. Prior: "
 PRIORS = {
     "upward": "any with at most rho1 on the value; of bounds stated by gamma, even odds.",
     "downward": "any with at least rho2 on the value; of bounds stated by gamma, odds of gamma to 1.",
@@ -75,6 +75,10 @@ class WorstPrior:
             f"{value!r} at a prior of {float(self.prior):.4g} against {rival!r}, published {published!r} "
             f"(bound {float(self.limit):.4g})"
         )
+
+
+def question_about(mechanism: Mechanism) -> str:
+    return QUESTION if mechanism.form == "value" else QUESTION.replace("one?", f"{mechanism.form}?")
 
 
 def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
@@ -140,8 +144,8 @@ def posterior_finding(
     if not found:
         return Finding(
             attacker=attacker,
-            question=QUESTION,
-            assumption=KNOWS + "any.",
+            question=question_about(mechanism),
+            assumption=KNOWS.format(form=mechanism.form) + "any.",
             measured="nothing is required of any value: a prior may be anything, up to certainty",
             worst=1.0,
             records=int(held.sum()),
@@ -155,8 +159,10 @@ def posterior_finding(
     nearest = Nearest(critical.told(mechanism), *map(float, how_near))
     return Finding(
         attacker=attacker,
-        question=QUESTION,
-        assumption=KNOWS + PRIORS[direction] + ("" if mechanism.label is None else SUB_TABLE_SEEN),
+        question=question_about(mechanism),
+        assumption=KNOWS.format(form=mechanism.form)
+        + PRIORS[direction]
+        + ("" if mechanism.label is None else SUB_TABLE_SEEN),
         measured=f"the {'largest' if sign > 0 else 'smallest'} belief in a value that has a bound; exact",
         worst=float(worst.posterior),
         records=int(held.sum()),

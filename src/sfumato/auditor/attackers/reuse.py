@@ -24,7 +24,7 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
-from sfumato.auditor.codes import ColumnCodes, release_codes, text_of
+from sfumato.auditor.codes import ColumnCodes, published_codes, release_codes
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.odds import equal_twice, told_factor
@@ -162,7 +162,8 @@ def equal_rows(equal: BoolArray, first: Matrix, second: Matrix) -> Tallies:
 
 def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanism, level: float) -> Finding:
     assert evidence.earlier is not None
-    equal = _published(evidence.release, own)[linked.rows] == _published(evidence.earlier, other)[linked.earlier]
+    first, second = published_codes(evidence.release, own), published_codes(evidence.earlier, other)
+    equal = first[linked.rows] == second[linked.earlier]
     least, most = equal_shares(own.matrix, other.matrix)
     if allowed(equal.size, most, np.log(level / 2)) >= 1:
         raise DoesNotApply(
@@ -192,22 +193,6 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
     if evidence.table.policy.record_key is None or not same_column:
         return found.with_remark(USED_TWICE, gain)
     return replace(found, promised=None, stated=found.promised, broken=None).with_remark(AS_STATED, gain)
-
-
-def _published(release: Release, mechanism: Mechanism) -> CodeArray:
-    domain = mechanism.published
-    columns = {
-        part.name: ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
-        for part in domain.parts
-    }
-    codes = release_codes(release, columns)
-    for part in domain.parts:
-        if len(columns[part.name].index) > len(part.values):
-            raise ReleaseError(
-                f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.",
-                "Get the release anew from the publisher.",
-            )
-    return domain.join([codes[part.name] for part in domain.parts])
 
 
 ATTACKER = Attacker(

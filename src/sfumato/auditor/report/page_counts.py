@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.codes import published_codes
 from sfumato.auditor.report.page import Block, Section, Text, figure, table
 from sfumato.auditor.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.auditor.report.page_mechanism import group_counts, share_bars
@@ -66,7 +67,7 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
         exact = [(c.label, _number(c.estimate), *also) for c, also in zip(shown, true, strict=True)]
         yield table(f"{title}: exact for the published ones", (name, "published", *heading), exact)
         return
-    naive = "classical estimate" if release.manifest.in_buckets else "published rows"
+    naive = _uncorrected(release.manifest, columns)
     if told := [count for count in shown if not math.isnan(count.estimate)]:
         keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, told))
         top = max(found, key=_size)
@@ -81,6 +82,14 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
     ]
     caption = f"The same in numbers: {name}" if told else title
     yield table(caption, (name, "estimate", "95% interval", naive, *heading), rows)
+
+
+def _uncorrected(manifest: Manifest, columns: Sequence[str]) -> str:
+    """Return what stands beside estimates: what a reader counts who knows nothing of the method."""
+    if manifest.in_buckets:
+        return "classical estimate"
+    of_cards = any(m.form != "value" and set(m.domain.names) & set(columns) for m in manifest.mechanism_values)
+    return "published sets, all values alike" if of_cards else UNCORRECTED
 
 
 def _chosen(found: list[Estimated]) -> list[Estimated]:
@@ -140,7 +149,7 @@ def certainty(release: Release) -> Section | None:
     name = and_list(release.manifest.sensitive)
     text = (
         f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much does he believe in its likeliest {name}? {EXPLAINED[release.manifest.kind]} On "
+        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On "
         f"average by {percent(mean)}, at most by {percent(largest)}."
     )
     alt = (
@@ -163,6 +172,11 @@ EXPLAINED: dict[ReleaseKind, str] = {
 """What a reader goes by."""
 
 
+def _explained(manifest: Manifest) -> str:
+    of_cards = any(mechanism.form != "value" for mechanism in manifest.mechanism_values)
+    return "He sees the set that is published of it." if of_cards else EXPLAINED[manifest.kind]
+
+
 def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
     """Return the belief in the likeliest value, and with how many published records; None where it is too large."""
     if release.manifest.kind == "groups":
@@ -175,17 +189,20 @@ def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
 
 
 def _table_beliefs(release: Release, number: int) -> tuple[FloatArray, FloatArray]:
-    """Return max_x P[y, x] f_x / (P f)_y, and the published records, for each y of a sub-table."""
+    """Return max_x P[y, x] f_x / (P f)_y, and the published records, for each y of a sub-table, value or card."""
     mechanism = release.manifest.mechanism_values[0]
     sub_table = mechanism.tables[number]
     where = "" if mechanism.label is None else f'"{mechanism.label}" = {number + 1}'
     joint = release.table(mechanism.domain.names, where, method="em")
     shares = joint.value.ravel()[sub_table.codes].clip(min=0)
-    published = joint.published.ravel()[sub_table.codes]
     matrix = sub_table.matrix
+    if matrix.publishes_values:
+        published = joint.published.ravel()[sub_table.codes]
+    else:
+        published = np.bincount(published_codes(release, mechanism), minlength=matrix.outputs).astype(np.float64)
     expected = matrix.apply(shares)
-    belief = np.divide(matrix.likeliest(shares), expected, out=np.zeros(matrix.size), where=expected > 0)
-    return belief, published
+    belief = np.divide(matrix.likeliest(shares), expected, out=np.zeros(matrix.outputs), where=expected > 0)
+    return belief[published > 0], published[published > 0]
 
 
 def _response_beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:

@@ -87,22 +87,24 @@ def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[
     return tuple(key for name, key in kinds if any(getattr(each, name) is not None for each in shown))
 
 
-def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size) -> dict[str, Any]:
-    """Return the matrix P[j, i]: a row for each published value, a column for each original one."""
+def heat_map(
+    labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size, row: str = "published value"
+) -> dict[str, Any]:
+    """Return the matrix P[j, i]: a row for each published value, or what `row` names, a column for each true one."""
     shown = [shorten(label, min(size.letters, size.width // 24)) for label in labels]
     letters = _label_room(shown)
     cell = min(48, (size.width - letters - 40) // len(labels))
     above = shown if cell >= LEGIBLE else [""] * len(shown)
     heading = "original value" if cell >= LEGIBLE else "original value, in the order of the rows"
-    most = max(max(row) for row in matrix)
+    most = max(map(max, matrix))
     cells = [
         {"published": j, "original": i, "p": p, "text": _percent(p)}
-        for j, row in enumerate(matrix)
-        for i, p in enumerate(row)
+        for j, chances in enumerate(matrix)
+        for i, p in enumerate(chances)
     ]
     places = {
         "x": _nominal("original", above, heading, orient="top", labelAngle=-90, labelAlign="left"),
-        "y": _nominal("published", shown, "published value", minExtent=letters),
+        "y": _nominal("published", shown, row, minExtent=letters),
     }
     shade = {"field": "p", "type": "quantitative", "legend": None, "scale": {"domain": [0, most], "range": [0, 0.8]}}
     heat = {"type": "rect", "color": HEAT, "stroke": FAINT, "strokeWidth": 0.5}

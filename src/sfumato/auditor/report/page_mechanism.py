@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.report.page import Block, Figure, Section, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import heat_map, histogram
-from sfumato.auditor.report.page_words import alike, percent
+from sfumato.auditor.report.page_words import alike, of_cards, percent
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
@@ -39,9 +40,12 @@ def _matrices(manifest: Manifest) -> Iterator[Block]:
         yield _columns(mechanisms)
     small = [mechanism for mechanism in mechanisms if mechanism.is_whole and mechanism.domain.size <= MOST_DRAWN]
     for mechanism in small[:MOST_MAPS]:
-        yield _map(mechanism)
+        yield _map(mechanism) if mechanism.form == "value" else _map_of_cards(mechanism)
     for mechanism in mechanisms:
-        if not mechanism.is_whole:
+        if mechanism.form != "value":
+            if mechanism.domain.size > MOST_DRAWN:
+                yield Text(of_cards(mechanism))
+        elif not mechanism.is_whole:
             yield from _sub_tables(mechanism)
         elif mechanism.domain.size > MOST_DRAWN:
             yield _large(mechanism)
@@ -66,6 +70,27 @@ def _map(mechanism: Mechanism) -> Figure:
         "numbers are percent."
     )
     return figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption)
+
+
+def _map_of_cards(mechanism: Mechanism) -> Figure:
+    """Draw which values sets hold, which tells more than hundreds of sets one by one."""
+    holding = Holding.of(mechanism.matrix)
+    assert holding is not None  # few values have few cards
+    name, labels, chance = mechanism.domain.name, mechanism.domain.labels, holding.chance
+    own, others = np.diag(chance), chance[~np.eye(len(chance), dtype=np.bool_)]
+    holds = f"its own value with a probability of {_between(own)}, and any one other with {_between(others)}"
+    alt = f"Heat map of {name}, {len(labels)} by {len(labels)} values: the set of a record holds {holds}."
+    caption = (
+        "Each column is a true value, each row a value that the published set may hold; the stronger the colour, the "
+        f"likelier. The set of a record holds {holds}. On wide screens the numbers are percent."
+    )
+    title, drawn = f"Which values the sets of {name} hold", chance.tolist()
+    return figure(title, alt, lambda size: heat_map(labels, drawn, size, "value of the set"), caption)
+
+
+def _between(shares: FloatArray) -> str:
+    low, high = percent(float(shares.min())), percent(float(shares.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
@@ -212,10 +237,9 @@ def binding(manifest: Manifest) -> Section | None:
     rows = [row for mechanism in manifest.mechanism_values for row in _bindings(mechanism, manifest)]
     if not rows:
         return None
-    first = (
-        "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur "
-        "less, loosen one of them."
-    )
+    of_cards = any(mechanism.form != "value" for mechanism in manifest.mechanism_values)
+    more = "drawing sets with the value" if of_cards else "keeping the value, or its rival,"
+    first = f"These bounds are met with equality: {more} more often would break them. To blur less, loosen one of them."
     columns = ("value", "rival", "direction", "bound on the odds")
     listed = table(f"Bounds without slack{first_rows(rows, SHOWN)}", columns, rows[:SHOWN], 3)
     return Section("binding", "What binds", (Text(first), listed))

@@ -29,6 +29,7 @@ TREATMENTS = {
 """What is published as it is."""
 DIRECTIONS = {"upward": "a low belief does not rise too far", "downward": "a high belief does not fall too far"}
 SHOWN_BOUNDS = 25
+MOST_CARDS = 20_000  # whose sizes are compared: those of a deck repeat
 MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
@@ -67,6 +68,8 @@ def _how(manifest: Manifest) -> Iterator[str]:
 
 
 def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
+    if mechanism.form != "value":
+        return of_cards(mechanism)
     name, size = mechanism.domain.name, mechanism.domain.size
     matrices = [table.matrix for table in mechanism.tables]
     if matrices[0].retention is None:
@@ -88,6 +91,20 @@ def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
     return (
         f"Each record kept its {name} with a probability of {chance}{', depending on its value,' if differ else ''} "
         f"and otherwise got one that was drawn at random from all {size:,} values."
+    )
+
+
+def of_cards(mechanism: Mechanism) -> str:
+    """Say what is published of a record, and that the truth may lie outside."""
+    name, matrix, held = mechanism.domain.name, mechanism.matrix, mechanism.matrix.holds_truth
+    low, high = percent(float(held.min())), percent(float(held.max()))
+    sizes = sorted({matrix.card(number).size for number in range(min(matrix.outputs, MOST_CARDS))})
+    members = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    shown = "" if mechanism.form == "set" else ", which is named by the number of its card"
+    return (
+        f"In place of its {name} each record was published with a set of {members} of the {matrix.size:,} values, one "
+        f"of {matrix.outputs:,} that are used{shown}. The set holds the record's own {name} with a probability of "
+        f"{low if low == high else f'{low} to {high}'}; otherwise the truth lies outside, and nothing says which it is."
     )
 
 
