@@ -32,6 +32,7 @@ ROLES = {
 }
 METHODS = {
     "uniform": make_policy(ROLES),
+    "subset": make_policy(ROLES, "gamma = 2", "subset", "", 'members = 2\nform = "card"'),
     "fine-grain": make_policy(ROLES, method="fine-grain", options="retention_floor = 0.1"),
     "small-domain": make_policy(ROLES, "rho1 = 0.3\nrho2 = 0.6", "small-domain", "", "minimum_sub_table = 30"),
     "randomized-response": make_policy(ROLES, "risk_limit = 0.41", "randomized-response"),
@@ -89,7 +90,7 @@ def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
     assert {finding["verdict"] for finding in raw["findings"]} <= {"within the bound", "not covered by the guarantee"}
 
 
-@pytest.mark.parametrize("method", ["uniform", "small-domain", "randomized-response", "anatomy"])
+@pytest.mark.parametrize("method", ["uniform", "subset", "small-domain", "randomized-response", "anatomy"])
 def test_a_csv_release_of_a_csv_table_tells_the_same(method: str, tmp_path: Path) -> None:
     pacsv.write_csv(rows_for(METHODS[method]), tmp_path / "t.csv")
     first = audited(tmp_path / "p", METHODS[method])

@@ -223,23 +223,22 @@ def test_methods_are_compared_with_sets() -> None:
 
 
 def redrawn(release: Release, rows: pa.Table, gamma: float, words: np.ndarray) -> Release:
-    """Publish cards of the same deck that were drawn with another gamma, by these words, in the order of the release.
-
-    Rows of the release are those of the table by age, which is unique.
-    """
-    mechanism = release.manifest.mechanism_values[0]
+    """Publish cards of the same deck that were drawn with another gamma, by these words; shuffled, if they were."""
+    mechanism, shuffled = release.manifest.mechanism_values[0], release.manifest.data.shuffled
     matrix = mechanism.matrix
     assert isinstance(matrix, DeckMatrix)
-    data = pq.read_table(release.data)
-    of_age = dict(zip(rows["age"].to_pylist(), rows["disease"].to_pylist(), strict=True))
+    order = np.random.default_rng(9).permutation(len(rows)) if shuffled else np.arange(len(rows))
     index = {value: code for code, value in enumerate(mechanism.domain.values)}
-    true = codes(*(index[of_age[age]] for age in data["age"].to_pylist()))
+    true = codes(*(index[value] for value in rows["disease"].to_pylist()))
     cards = DeckMatrix.within(matrix.values, matrix.blocks, Fraction(gamma)).sample(true, words)
     shown = [mechanism.published.labels[card] for card in cards.tolist()]
-    place, field = data.schema.get_field_index("disease"), data.schema.field("disease")
-    column = pa.array([text.split(BETWEEN) for text in shown] if mechanism.form == "set" else shown)
-    coded = column.dictionary_encode() if pa.types.is_dictionary(field.type) else column
-    pq.write_table(data.set_column(place, field, coded.cast(field.type)), release.data, store_schema=False)
+    disease = pa.array([text.split(BETWEEN) for text in shown] if mechanism.form == "set" else shown)
+    data = pq.read_table(release.data)
+    for name, column in (("age", rows["age"]), ("sex", rows["sex"]), ("disease", disease)):
+        field, taken = data.schema.field(name), column.take(pa.array(order))
+        coded = taken.dictionary_encode() if pa.types.is_dictionary(field.type) else taken
+        data = data.set_column(data.schema.get_field_index(name), field, coded.cast(field.type))
+    pq.write_table(data, release.data, store_schema=False)
     return resealed(release)
 
 
@@ -256,6 +255,17 @@ def test_audit_finds_draws_with_another_gamma(form: Form, shuffle: bool, tmp_pat
     assert above(rows, policy, release) == []
     release = redrawn(release, rows, 2 * GAMMA, random_words(2000))
     assert ("draws", "transitions") in above(rows, policy, release)
+
+
+def test_audit_finds_another_gamma_in_shuffled_rows_that_nobody_can_tell_apart(tmp_path: Path) -> None:
+    """By the values that too many and too few cards hold."""
+    rows, policy = people(40_000), policy_of("card")
+    rows = rows.set_column(1, "age", pa.array((np.arange(40_000) % 5).tolist()))
+    honest = released(rows, policy, folder=tmp_path / "r")
+    release = redrawn(honest, rows, GAMMA, random_words(40_000))
+    assert above(rows, policy, release) == []
+    release = redrawn(release, rows, 2 * GAMMA, random_words(40_000))
+    assert above(rows, policy, release) == [("draws", "margins")]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -44,6 +44,7 @@ ROWS = 900
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "fine-grain": partial(make_policy, ROLES, "rho1 = 0.3\nrho2 = 0.7", "fine-grain"),
+    "subset": partial(make_policy, ROLES, "gamma = 2", "subset", options='form = "card"'),
     "small-domain": partial(
         make_policy, ROLES, "rho1 = 0.3\nrho2 = 0.6", "small-domain", options="minimum_sub_table = 200"
     ),
