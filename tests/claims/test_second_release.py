@@ -194,7 +194,7 @@ def example_1() -> tuple[PerturbationMatrix, int]:
     names = ["SARS", "HIV", "H1N1", "cancer"]
     policy = make_policy({"disease": f"sensitive; domain = {names}"}, requirement="gamma = 2")
     counted = profile(scan(pa.table({"disease": names}), policy))
-    made = plan(counted, FineGrain(weights="equal"), requirement)
+    made = plan(counted, FineGrain(objective="records"), requirement)
     return made.figures.matrix, made.figures.domain.values.index("SARS")  # type: ignore[union-attr]
 
 

@@ -155,7 +155,7 @@ def test_json_of_groups_that_json_has_no_word_for(folder: Path) -> None:
 
 def test_an_estimate_without_error_bars_has_nulls(folder: Path) -> None:
     """A matrix without an inverse: the inverse is refused with exit code 1, EM answers without error bars."""
-    text = POLICY.replace('name = "uniform"', 'name = "fine-grain"\nweights = "observed"')
+    text = POLICY.replace('name = "uniform"', 'name = "fine-grain"\nobjective = "records"\nweights = "observed"')
     text += "".join(
         f'\n[[requirement.values]]\nvalue = "{value}"\nrho1 = "1/10"\nrho2 = "1/5"\n' for value in ("gout", "mumps")
     )

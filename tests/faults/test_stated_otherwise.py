@@ -111,7 +111,7 @@ def test_a_method_of_any_name_is_held_to_what_is_stated_of_its_matrix(assurance:
     def failing(scope: str, directions: list[str]) -> set[str]:
         """Return the checks that fail if the manifest, sentence and all, states this under another name."""
         manifest = release.manifest
-        claim = OddsClaim(scope, tuple(directions))  # type: ignore[arg-type]
+        claim = OddsClaim(scope, tuple(directions), as_published=assurance == "as-published")  # type: ignore[arg-type]
         stated = claim.guarantee(Shape(manifest.mechanism_values, computed=manifest.computed_from_table))
 
         raw = manifest.model_dump() | {"method": "toy", "guarantee": asdict(stated)}

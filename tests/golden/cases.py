@@ -136,6 +136,7 @@ def _named(method: str, options: str = "", published: bool = False) -> str:
 
 
 RHO = "rho1 = 0.2\nrho2 = 0.5"
+RECORDS = 'objective = "records"'
 KEEP = '[output]\norder = "keep"'
 PERSON = '[person]\ncolumn = "person"\nrepeated = '
 PUBLIC_SHARES = "{ asthma = 0.25, flu = 0.2, gout = 0.2, HIV = 0.05, mumps = 0.15, rash = 0.15 }"
@@ -177,7 +178,7 @@ l = 4
 
 
 def _perturbed() -> Iterator[Case]:
-    uniform, fine, pairs = _named("uniform"), _named("fine-grain"), {"diagnosis": DECLARED, "outcome": HIDDEN}
+    uniform, fine, pairs = _named("uniform"), _named("fine-grain", RECORDS), {"diagnosis": DECLARED, "outcome": HIDDEN}
     yield Case("uniform", _policy(uniform, RHO, diagnosis=HIDDEN), in_full=True)
     yield Case("uniform as published", _policy(_named("uniform", published=True), RHO, diagnosis=HIDDEN))
     yield Case("uniform, missing is a value", _policy(uniform, RHO, finding=WITH_GAPS), sensitive="finding")
@@ -218,7 +219,7 @@ def _perturbed() -> Iterator[Case]:
     yield Case(
         "fine-grain, tolerance, public weights, kept in order",
         _policy(
-            _named("fine-grain", f"weights = {PUBLIC_SHARES}"),
+            _named("fine-grain", f"weights = {PUBLIC_SHARES}\n{RECORDS}"),
             f"tolerance = 2\nrho1 = {PUBLIC_SHARES}",
             end=KEEP,
             diagnosis=DECLARED,
@@ -228,6 +229,10 @@ def _perturbed() -> Iterator[Case]:
         "fine-grain, a matrix from a file",
         _policy(_named("fine-grain", 'matrix = "matrix.csv"'), "gamma = 3.6", diagnosis=DECLARED),
     )
+    least = _named("fine-grain")
+    yield Case("fine-grain, least error", _policy(least, RHO + PER_VALUE, diagnosis=DECLARED), in_full=True)
+    cover = _named("fine-grain", "upward_only = true")
+    yield Case("fine-grain, least error, upward only", _policy(cover, RHO + PER_VALUE, diagnosis=DECLARED))
     yield Case("fine-grain, two columns", _policy(fine, PER_PAIR, **pairs))
     yield Case(
         "fine-grain, gamma, a row counts",

@@ -77,6 +77,8 @@ class OddsClaim(Claim):
     scope: Scope = "single values"
     directions: tuple[Direction, ...] = BOTH
     discloses_frequencies: bool = False
+    as_published: bool = False
+    """Whether one direction is all that holds of what a paper claims, rather than all that is asked for."""
 
     rests_on = "the method, the bounds and the matrix"
     rechecked = "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
@@ -97,7 +99,7 @@ class OddsClaim(Claim):
             prior=PRIOR,
             scope=self.scope,
             directions=self.directions,
-            strength=proved if self.directions == BOTH else "as published",
+            strength="as published" if self.as_published and self.directions != BOTH else proved,
             limits=tuple(self._limits(domain, table, computed)),
         )
 
@@ -124,7 +126,12 @@ class OddsClaim(Claim):
 
     def _limits(self, domain: SensitiveDomain, table: SubTable, computed: Facts) -> Iterator[str]:
         if "downward" not in self.directions:
-            yield downward_limit(domain, table.matrix, table.bounds)
+            yield self.downward_limit(domain, table)
+        if self.scope == "single values" and self.directions == BOTH and domain.size > 2:
+            yield (
+                "Statements that join several values are not held to the factor of any of them: their odds change by "
+                f"at most {told_factor(table.matrix.largest_ratio)}."
+            )
         if self.scope == "single values" and len(domain.parts) > 1:
             yield _alone_limit(domain, table.matrix)
         if computed:
@@ -133,6 +140,12 @@ class OddsClaim(Claim):
         yield NOT_OF
         if any(b.gamma is None for b in table.bounds):
             yield "Values without a requirement are not protected."
+
+    def downward_limit(self, domain: SensitiveDomain, table: SubTable) -> str:
+        """Return what is not kept of beliefs that fall."""
+        if self.as_published:
+            return downward_limit(domain, table.matrix, table.bounds)
+        return f"Upward only: seeing the release may lower the belief in a {domain.name} by any factor."
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
         return second_of(shape.mechanisms, self.directions, keyed)

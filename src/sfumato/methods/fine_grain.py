@@ -1,35 +1,53 @@
-"""Fine-grain perturbation: a retention probability per value, record utility the largest that the requirement allows.
+"""Fine-grain perturbation: a requirement for each value, and noise that is no larger than it must be.
 
-    as-published   FG Fig. 3: upward privacy only, although FG Theorem 1 claims both directions
-    proved         both directions: (m-1) p_i + G_ij p_j <= G_ij - 1 for all i != j, G_ij = min(gamma_i, gamma_j)
+    objective "error"      the least error of counts: the staircase, in which every ratio of an own to another entry is
+                           what the two values allow; upward only, cover noise
+    objective "records"    the largest record utility, by a retention probability for each value
+        as-published       FG Fig. 3: upward privacy only, although FG Theorem 1 claims both directions
+        proved             both directions: (m-1) p_i + G_ij p_j <= G_ij - 1 for i != j, G_ij = min(gamma_i, gamma_j)
 
-The guarantee is for single values: a predicate that joins several values can gain more than either of them.
+The guarantee is for single values: a predicate that joins several values can gain more than either of them, by the
+square of the smallest gamma at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from sfumato.claims.claim import BOTH, UPWARD
+from sfumato.claims.odds import violations
+from sfumato.errors import Infeasible
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.matrix_file import read_columns
 from sfumato.methods.method import Probability
-from sfumato.methods.perturbation import Perturbing, Weights
-from sfumato.methods.perturbed import PerturbationFigures
+from sfumato.methods.perturbation import Perturbing, Weights, round_within, strictest_retention
+from sfumato.methods.perturbed import Choice, PerturbationFigures
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.base import Direction
+from sfumato.values.matrix.base import Direction, Matrix
+from sfumato.values.matrix.block import BlockMatrix
+from sfumato.values.mechanism import Bound
+from sfumato.values.profile import Profile
+
+MORE_NOISE = range(52, 20, -2)
+"""Added to all entries alike, in powers of 1/2, until all bounds hold on the integers."""
 
 
 class FineGrain(Perturbing):
-    """Fine-grain perturbation: a retention for each value.
+    """Fine-grain perturbation: a requirement for each value.
 
-    `weights` are the frequencies for which record utility is maximised: equal ones, a table of public ones, or the
-    table's own ("observed": then the matrix itself tells something of them). No retention is below `retention_floor`.
-    `matrix` names a CSV file with a matrix, which is taken if it keeps the requirement: see docs/methods/fine-grain.md.
+    `objective` is what the matrix is best for: the error of counts ("error", which is taken if nothing else is asked
+    for), or the share of records that keep their value ("records", the paper's, with a retention for each value).
+    `weights` are the frequencies for which it is best: equal ones, a table of public ones, or the table's own
+    ("observed": then the matrix itself tells something of them). With `upward_only` beliefs may fall by any factor.
+    No retention is below `retention_floor`, which is for records. `matrix` names a CSV file with a matrix, which is
+    taken if it keeps the requirement: see docs/methods/fine-grain.md.
     """
 
     name = "fine-grain"
@@ -39,17 +57,46 @@ class FineGrain(Perturbing):
         "believed before."
     )
 
+    objective: Annotated[Literal["error", "records"] | None, Field(exclude_if=lambda chosen: chosen is None)] = None
+    upward_only: Annotated[bool, Field(exclude_if=lambda chosen: not chosen)] = False
     weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
     matrix: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None  # old policies keep their hashes
 
     @model_validator(mode="after")
     def _is_given_alone(self) -> FineGrain:
-        if self.matrix is not None and (self.assurance, self.weights, self.retention_floor) != ("proved", "equal", 0):
+        options = (self.assurance, self.weights, self.retention_floor, self.objective)
+        if self.matrix is not None and options != ("proved", "equal", 0, None):
             raise ValueError(
-                "a matrix that is given is not computed: assurance, weights and retention_floor do not go with matrix; "
-                "leave them out"
+                "a matrix that is given is not computed: assurance, weights, retention_floor and objective do not go "
+                "with matrix; leave them out"
             )
+        if self.objective == "error" and self.assurance == "as-published":
+            raise ValueError(
+                'as-published is the matrix of the paper, of objective "records"; leave one of the two out'
+            )
+        if self.objective == "error" and self.retention_floor:
+            raise ValueError('retention_floor goes with objective = "records"; leave one of the two out')
         return self
+
+    @property
+    def is_for_records(self) -> bool:
+        """Whether the matrix has the largest record utility, rather than the least error."""
+        return self.objective == "records" or self.assurance == "as-published" or bool(self.retention_floor)
+
+    def matrix_for(
+        self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
+    ) -> Matrix:
+        """Return the staircase or cover noise; of retentions, or from a file, as all that perturb."""
+        if self.matrix is not None or self.is_for_records:
+            return super().matrix_for(domain, bounds, gamma, weight)
+        return least_error(bounds, self.directions, gamma, weight)
+
+    def beside(
+        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
+    ) -> PerturbationFigures:
+        """Return the figures with the expected errors of other choices."""
+        chosen = super().beside(profile, figures, gamma, weight) if self.is_for_records else figures
+        return replace(chosen, choices=tuple(_choices(figures, self.directions, gamma, weight)))
 
     def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
         """Return the matrix of the file, from the policy's folder."""
@@ -64,17 +111,69 @@ class FineGrain(Perturbing):
             "table, of which it would tell something, is for you to know.",
         )
 
+    def or_else(self, figures: PerturbationFigures) -> str:
+        """Return another matrix, a floor, or the other objective."""
+        if self.matrix is not None:
+            return ", or give another matrix"
+        if not self.is_for_records or figures.uniform is None:
+            return ""
+        floor = f"a retention_floor of at most {math.floor(figures.uniform.retention * 1e4) / 1e4:g}"
+        return f", give {floor}" + ("" if self.assurance == "as-published" else ', or ask for objective = "error"')
+
     @property
     def directions(self) -> tuple[Direction, ...]:
         """FG Fig. 3 as published asks for the upward direction only."""
-        return BOTH if self.assurance == "proved" else UPWARD
+        return BOTH if self.assurance == "proved" and not self.upward_only else UPWARD
 
     @property
     def weighting(self) -> Weights:
-        """The frequencies for which record utility is maximised."""
+        """The frequencies for which the matrix is best."""
         return self.weights
 
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
         """Return the optimal retentions."""
-        solve = solve_upward if assurance == "as-published" else solve_both
+        solve = solve_upward if assurance == "as-published" or self.upward_only else solve_both
         return solve(gamma, weight, floor)
+
+
+def least_error(
+    bounds: Sequence[Bound], directions: Sequence[Direction], gamma: FloatArray, weight: FloatArray
+) -> Matrix:
+    """Return the integers of the staircase, or upward only of cover noise, that keep every bound exactly.
+
+    Noise is rounded up, which helps the ratios of own entries; a little more of it, alike for all values, helps those
+    of others. The least that passes the exact check is taken.
+    """
+    from sfumato.methods.staircase import best_staircase, cover
+
+    upward = "downward" not in directions
+    blocks = cover(gamma) if upward else best_staircase(gamma, weight / weight.sum()).blocks
+    if blocks.gammas.size == 1:
+        return round_within(strictest_retention(gamma), bounds, directions)
+    for noise in (0.0, *(2.0**-bits for bits in MORE_NOISE)):
+        matrix = BlockMatrix.from_floats(blocks.classes.astype(np.int32), blocks.off_diagonal, noise)
+        if next(violations(matrix, bounds, directions), None) is None:
+            return matrix
+    raise Infeasible(
+        "A gamma is so close to 1 that 64-bit sampling cannot keep it.",
+        "Ask for a gamma that is larger by a millionth.",
+    )
+
+
+def _choices(
+    figures: PerturbationFigures, directions: Sequence[Direction], gamma: FloatArray, weight: FloatArray
+) -> Iterator[Choice]:
+    """Yield what counts would cost under other choices, for this table."""
+    from sfumato.methods.subset.method import best_deck
+
+    bounds = figures.bounds
+    strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
+    solve = solve_both if "downward" in directions else solve_upward
+    for name, matrix, form in (
+        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight), "value"),
+        ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), bounds, directions), "value"),
+        ("uniform", round_within(strictest_retention(gamma), bounds, BOTH), "value"),
+        ("subset", best_deck(figures.domain.size, strictest), "card"),
+    ):
+        if form == "value" or len(figures.domain.parts) == 1:
+            yield Choice(name, figures.error_under(matrix))

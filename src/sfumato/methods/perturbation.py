@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sfumato.claims.claim import BOTH, Scope
-from sfumato.claims.odds import OddsClaim, downward_limit, violations
+from sfumato.claims.odds import OddsClaim, violations
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.matrix_file import round_given
 from sfumato.methods.method import Method, Probability, between
@@ -80,7 +80,7 @@ class Drawing(Method):
 
     def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
         """Say if uniform perturbation would be better; `worst`: the value whose error differs most."""
-        return _warning(figures, worst)
+        return _warning(figures, worst, self.or_else(figures))
 
     @abstractmethod
     def matrix_for(
@@ -98,12 +98,16 @@ class Drawing(Method):
         """Return the figures with what other choices would give."""
         return figures
 
+    def or_else(self, figures: PerturbationFigures) -> str:
+        """Return what may be done besides taking uniform perturbation where that would estimate better."""
+        return ""
+
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         """Return the plan with the method's matrix."""
         bounds = requirement.bounds(profile.domain, profile.counts.tolist())
         gamma, weight = _gammas(bounds, profile.domain), _weights(self.weighting, profile)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-        claim = OddsClaim(self.scope, self.directions, discloses)
+        claim = OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
         matrix = self.matrix_for(profile.domain, bounds, gamma, weight)
         mechanism = Mechanism.single(profile.domain, matrix, bounds, self.form_of(matrix))
         _check_written(mechanism)
@@ -251,7 +255,7 @@ def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[Pe
     return replace(figures, uniform=uniform), worst
 
 
-def _warning(figures: PerturbationFigures, worst: int) -> Iterator[str]:
+def _warning(figures: PerturbationFigures, worst: int, remedy: str) -> Iterator[str]:
     """Say by how much plain uniform perturbation estimates better, if it does, and what to do."""
     errors, uniform = figures.standard_error, figures.uniform
     if uniform is None or not figures.uniform_estimates_better:
@@ -259,15 +263,12 @@ def _warning(figures: PerturbationFigures, worst: int) -> Iterator[str]:
     own = (
         "this plan's matrix gives no error bars at all"
         if errors is None
-        else f"this plan has {figures.total_variation:.4f}, and estimates the count of {uniform.value!r} with a "
-        f"standard error of {errors[worst]:,.0f} in place of "
-        f"{uniform.standard_error:,.0f}"
+        else f"this plan has {figures.expected_error:,.4g}, and estimates the count of {uniform.value!r} with a "
+        f"standard error of {errors[worst]:,.0f} in place of {uniform.standard_error:,.0f}"
     )
-    floor = f"a retention_floor of at most {math.floor(uniform.retention * 1e4) / 1e4:g}"
-    other = "another matrix" if figures.matrix.retention is None else floor
     yield (
-        "Plain uniform perturbation with the strictest requirement would estimate better: it has an expected total "
-        f"variation of {uniform.total_variation:.4f}; {own}. Choose the method uniform, or give {other}."
+        "Plain uniform perturbation with the strictest requirement would estimate better: the expected squared error "
+        f"of all counts, per record, is {uniform.expected_error:,.4g}; {own}. Choose the method uniform{remedy}."
     )
 
 
@@ -301,8 +302,8 @@ def _loosenings(
 
 def _notes(profile: Profile, figures: PerturbationFigures, method: Drawing) -> Iterator[str]:
     domain, matrix = figures.domain, figures.matrix
-    if "downward" not in figures.directions:
-        yield downward_limit(domain, matrix, figures.bounds)
+    if "downward" not in figures.directions and isinstance(figures.claim, OddsClaim):
+        yield figures.claim.downward_limit(domain, figures.mechanism.tables[0])
     if figures.claim.discloses():
         yield (
             'rho1 = "observed": the matrix is computed from the table\'s own frequencies, and publishing it discloses '

@@ -20,7 +20,7 @@ from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.mechanism import Bound, Mechanism, domains, finite, read_mechanism, sub_tables
+from sfumato.values.mechanism import Bound, Form, Mechanism, SubTable, domains, finite, read_mechanism, sub_tables
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
@@ -52,6 +52,14 @@ class Loosening:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Another way to keep the requirement, and the expected squared error of all counts; None: there is no estimate."""
+
+    name: str
+    expected_error: float | None
+
+
+@dataclass(frozen=True)
 class UniformFigures:
     """What plain uniform perturbation would give, with the strictest requirement for all values."""
 
@@ -74,6 +82,7 @@ class PerturbationFigures(Figures):
     partition: PartitionFigures | None = None
     loosenings: tuple[Loosening, ...] = ()
     uniform: UniformFigures | None = None  # for fine-grain perturbation: what it is compared with
+    choices: tuple[Choice, ...] = ()
     other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
 
     if_alone = "Someone who knows these finds the record; only the noise protects it. Coarser bins help."
@@ -148,6 +157,13 @@ class PerturbationFigures(Figures):
         """The expected squared errors of all counts, for this table, divided by its records: n times the MSE."""
         return None if self.standard_error is None else float((self.standard_error**2).sum() / max(1, self.rows))
 
+    def error_under(self, matrix: Matrix) -> float | None:
+        """Return the expected error under another matrix for all rows."""
+        table = SubTable(np.arange(self.domain.size, dtype=np.int32), matrix, self.bounds)
+        form: Form = "value" if matrix.publishes_values else "card"
+        variance = Mechanism(self.domain, (table,), form=form).variance((self.counts,))
+        return None if variance is None else float(variance.sum() / max(1, self.rows))
+
     @property
     def total_variation(self) -> float | None:
         """Expected total variation between the true and the estimated distribution (normal approximation)."""
@@ -162,10 +178,10 @@ class PerturbationFigures(Figures):
 
     @property
     def uniform_estimates_better(self) -> bool:
-        """Whether plain uniform perturbation is expected to estimate the distribution better."""
+        """Whether plain uniform perturbation is expected to estimate counts better."""
         if self.uniform is None:
             return False
-        return self.total_variation is None or self.uniform.total_variation < self.total_variation * (1 - TIGHT)
+        return self.expected_error is None or self.uniform.expected_error < self.expected_error * (1 - TIGHT)
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -248,6 +264,7 @@ class PerturbationFigures(Figures):
             "loosening": self.loosenings,
             "other_assurance": None if other is None else {"assurance": other[0], "record_utility": other[1]},
             "uniform": self.uniform,
+            **({"choices": self.choices} if self.choices else {}),
             "shuffle": plan.shuffle,
             **plan.told(),
             "parts": domains(self.domain),
@@ -265,7 +282,9 @@ class PerturbationFigures(Figures):
         mechanism = read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"], raw.get("form", "value"))
         quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
         stated = Guarantee.read(raw["guarantee"])
-        odds = OddsClaim(stated.scope, stated.directions, raw["discloses_frequencies"])
+        odds = OddsClaim(
+            stated.scope, stated.directions, raw["discloses_frequencies"], raw["assurance"] == "as-published"
+        )
         return cls(
             claim=odds if partition is None else partition.claim(raw["assurance"], mechanism.label),
             mechanisms=(mechanism,),
@@ -274,6 +293,7 @@ class PerturbationFigures(Figures):
             partition=partition,
             loosenings=tuple(restored(Loosening, each) for each in raw["loosening"]),
             uniform=None if raw["uniform"] is None else restored(UniformFigures, raw["uniform"]),
+            choices=tuple(restored(Choice, each) for each in raw.get("choices", ())),
             other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
         )
 
@@ -366,10 +386,10 @@ def _binding(figures: PerturbationFigures) -> Iterator[str]:
         return
     given, bindings = figures.matrix.retention is None, figures.bindings
     if not bindings:
-        why = "every bound of the given matrix has room" if given else "nothing is required, or everything is retained"
+        why = "every bound of the matrix has room" if given else "nothing is required, or everything is retained"
         yield f"No constraint binds: {why}."
         return
-    yield f"What binds: {'the given matrix leaves no room' if given else RAISING}"
+    yield f"What binds: {'the matrix leaves these pairs no room' if given else RAISING}"
     for b in bindings[:SHOWN_VALUES]:
         yield f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})"
     if len(bindings) > SHOWN_VALUES:
@@ -393,6 +413,9 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
             f"  expected squared error of all counts together, per record: {figures.expected_error:,.4g}; of plain "
             f"uniform perturbation {figures.uniform.expected_error:,.4g}"
         )
+    for choice in figures.choices:
+        error = "no estimate" if choice.expected_error is None else f"{choice.expected_error:,.4g}"
+        yield f"    under {choice.name}: {error}"
     if figures.other_assurance:
         name, utility = figures.other_assurance
         yield f"  record utility of the {name} version: {utility:.4f}"

@@ -371,7 +371,8 @@ class Manifest(Part):
             stated, rho1 = self.mechanisms[0], Fraction(self.mechanisms[0].rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
         ways = BOTH if "downward" in self.guarantee.directions else UPWARD
-        return OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies)
+        published = self.assurance == "as-published"
+        return OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies, published)
 
     @property
     def is_misnamed(self) -> bool:
@@ -381,7 +382,7 @@ class Manifest(Part):
             stated = self.guarantee.scope, "downward" in self.guarantee.directions
             due_claim = {
                 "uniform": ("any predicate", True),
-                "fine-grain": ("single values", self.assurance == "proved"),
+                "fine-grain": ("single values", self.assurance == "proved" and stated[1]),
             }
             return self.method in TOLD_BY_SHAPE or due_claim.get(self.method, stated) != stated
         if self.groups:

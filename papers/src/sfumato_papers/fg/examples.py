@@ -40,7 +40,7 @@ def examples(setting: Setting) -> Outcome:
     uniform, published, proved = (
         _planned(Uniform()),
         _planned(FineGrain(assurance="as-published", weights="observed")),
-        _planned(FineGrain(weights="observed")),
+        _planned(FineGrain(weights="observed", objective="records")),
     )
     gain = published.record_utility / uniform.record_utility - 1
     of_larger = 1 - uniform.record_utility / published.record_utility

@@ -9,6 +9,7 @@ tables (docs/methods/subset.md). k = 1 is uniform perturbation.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Literal
 
 import numpy as np
@@ -53,9 +54,6 @@ class Subset(Drawing):
         self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
     ) -> Matrix:
         """Return the deck of the best sets, for the strictest bound."""
-        from sfumato.methods.subset.deck import make_deck
-        from sfumato.values.matrix.deck import DeckMatrix
-
         strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
         members = self.members or best_subset(float(strictest), domain.size).members
         if 2 * members > domain.size:
@@ -63,8 +61,21 @@ class Subset(Drawing):
                 f"A set of {members} of the {domain.size} values of {domain.name!r} holds more than half of them.",
                 f"Ask for members = {domain.size // 2} or fewer, or leave it out.",
             )
-        return DeckMatrix.within(domain.size, make_deck(domain.size, members).blocks.astype(np.int32), strictest)
+        return deck_of(domain.size, members, strictest)
 
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published."""
         return self.form or ("set" if matrix.card(0).size <= MOST_IN_SET else "card")
+
+
+def best_deck(values: int, gamma: Fraction) -> Matrix:
+    """Return the deck of the sets with the least error."""
+    return deck_of(values, best_subset(float(gamma), values).members, gamma)
+
+
+def deck_of(values: int, members: int, gamma: Fraction) -> Matrix:
+    """Return a deck of sets of so many values."""
+    from sfumato.methods.subset.deck import make_deck
+    from sfumato.values.matrix.deck import DeckMatrix
+
+    return DeckMatrix.within(values, make_deck(values, members).blocks.astype(np.int32), gamma)
