@@ -29,7 +29,7 @@ FINE = 'rho1 = 0.1\nrho2 = 0.5\n[[requirement.values]]\nvalue = "mumps"\nrho1 = 
 @pytest.fixture(scope="module", params=["parquet", "csv"])
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a real release, not one from a seed; fine-grain, so that the weights differ."""
-    policy = make_policy(ROLES, FINE, "fine-grain")
+    policy = make_policy(ROLES, FINE, "fine-grain", options='objective = "records"')
     table = scan(patients(2000), policy)
     made = plan(profile(table), policy.method, policy.requirement)
     return publish(table, made, tmp_path_factory.mktemp("in") / "r", format=request.param).folder

@@ -187,6 +187,22 @@ def test_a_deck_by_hand() -> None:
     assert error == pytest.approx(42, rel=1e-9)  # MATRICES, section 3; uniform has 54
 
 
+def test_cards_that_hold_the_same_values_become_one() -> None:
+    """{0, 2} of four values is its own shift by two: its cards are there twice."""
+    deck = DeckMatrix.within(4, np.array([[0, 1], [0, 2]], dtype=np.int32), Fraction(3))
+    one = deck.with_distinct_cards()
+    assert [one.card(y).tolist() for y in range(one.outputs)] == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    columns, joined = _integers(deck), _integers(one)
+    for x in range(4):
+        for y in range(one.outputs):
+            same = [n for n in range(deck.outputs) if deck.card(n).tolist() == one.card(y).tolist()]
+            assert joined[x][y] == sum(columns[x][n] for n in same)
+    assert one.largest_ratio is not None
+    assert one.largest_ratio <= 3
+    lines = DeckMatrix.within(7, np.array([[0, 1, 3]], dtype=np.int32), Fraction(3))
+    assert lines.with_distinct_cards() is lines
+
+
 def test_decks_never_exceed_their_factor() -> None:
     rng = np.random.default_rng(5)
     for _ in range(500):

@@ -21,6 +21,7 @@ from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.mechanism import Bound, Form
 
 MOST_IN_SET = 20
@@ -61,21 +62,21 @@ class Subset(Drawing):
                 f"A set of {members} of the {domain.size} values of {domain.name!r} holds more than half of them.",
                 f"Ask for members = {domain.size // 2} or fewer, or leave it out.",
             )
-        return deck_of(domain.size, members, strictest)
+        deck = deck_of(domain.size, members, strictest)
+        return deck.with_distinct_cards() if self.form_of(deck) == "set" else deck
 
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published."""
         return self.form or ("set" if matrix.card(0).size <= MOST_IN_SET else "card")
 
 
-def best_deck(values: int, gamma: Fraction) -> Matrix:
+def best_deck(values: int, gamma: Fraction) -> DeckMatrix:
     """Return the deck of the sets with the least error."""
     return deck_of(values, best_subset(float(gamma), values).members, gamma)
 
 
-def deck_of(values: int, members: int, gamma: Fraction) -> Matrix:
+def deck_of(values: int, members: int, gamma: Fraction) -> DeckMatrix:
     """Return a deck of sets of so many values."""
     from sfumato.methods.subset.deck import make_deck
-    from sfumato.values.matrix.deck import DeckMatrix
 
     return DeckMatrix.within(values, make_deck(values, members).blocks.astype(np.int32), gamma)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.matrix.base import Codes, Direction, Matrix
+from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
 
 MOST_CARDS = 1 << 20
@@ -202,6 +203,25 @@ class DeckMatrix(Matrix):
     def dense(self) -> FloatArray:
         cards, values = np.arange(self.outputs)[:, None], np.arange(self.values)[None, :]
         return self.chances(cards, values)
+
+    def with_distinct_cards(self) -> Matrix:
+        """Return the same matrix with every set once: itself, or a dense one if some cards hold the same values.
+
+        Their integers are added up, which leaves every ratio as it is, or nearer to 1.
+        """
+        cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
+        if len(distinct := sorted(set(cards))) == len(cards):
+            return self
+        place = {card: number for number, card in enumerate(distinct)}
+        grid = np.arange(self.outputs)[None, :], np.arange(self.values)[:, None]
+        own = np.where(self.holds(*grid), np.uint64(self.inside), np.uint64(self.outside))
+        block, value = (part[self._with : self._with + self._left] for part in self._places)
+        for x in range(self.values):
+            own[x, block * self.values + (x - value) % self.values] += np.uint64(1)
+        columns = np.zeros((self.values, len(distinct)), dtype=np.uint64)
+        for number, card in enumerate(cards):
+            columns[:, place[card]] += own[:, number]
+        return DenseMatrix(columns, tuple(distinct))
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
