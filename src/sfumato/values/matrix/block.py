@@ -14,7 +14,7 @@ Rows of one class are alike but for the place of their own entry, so that exact 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +28,17 @@ from sfumato.values.matrix.base import Codes, Direction, Matrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
 
 MOST_CLASSES = 64
+
+
+def _largest(ratios: Iterable[tuple[int, int]]) -> Fraction | None:
+    """Return the largest of some ratios of integers; None if one is infinite, 0/0 is none."""
+    found = Fraction(0)
+    for above, below in ratios:
+        if above and not below:
+            return None
+        if above and above * found.denominator > below * found.numerator:
+            found = Fraction(above, below)
+    return found
 
 
 @dataclass(frozen=True)
@@ -252,10 +263,54 @@ class BlockMatrix(Matrix):
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
     def upward(self, i: int) -> Fraction | None:
-        return self._of_class(int(self.classes[i]), "upward").factor
+        return self._upward[int(self.classes[i])]
 
     def downward(self, i: int) -> Fraction | None:
-        return self._of_class(int(self.classes[i]), "downward").factor
+        return self._downward[int(self.classes[i])]
+
+    @cached_property
+    def _upward(self) -> list[Fraction | None]:
+        """Of a value of each class: all of them are alike."""
+        return [
+            _largest((own, self._beside(b, a, is_own)[0]) for b, own, is_own in self._column(a))
+            for a in range(self.sizes.size)
+        ]
+
+    @cached_property
+    def _downward(self) -> list[Fraction | None]:
+        return [
+            _largest((self._beside(b, a, is_own)[1], own) for b, own, is_own in self._column(a))
+            for a in range(self.sizes.size)
+        ]
+
+    def _column(self, a: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield the entries of a value of class a, each with the class of its row, and whether it is its own row."""
+        yield a, self.weights[a][a] + self._kept[a], True
+        for b in range(self.sizes.size):
+            if self._has_others[a, b]:
+                yield b, self.weights[b][a], False
+
+    def _beside(self, b: int, a: int, is_own: bool) -> tuple[int, int]:
+        """Return the least and the largest entry of a row of class b, without one of a value of class a."""
+        entries = [entry for entry, count, *slot in self._slots[b] if count > 1 or slot != [a, is_own]]
+        return entries[0], entries[-1]
+
+    @cached_property
+    def _slots(self) -> list[list[tuple[int, int, int, bool]]]:
+        """Of the rows of each class: entries in order, how many have each, their class, and whether it is the row's."""
+        return [
+            sorted(
+                [
+                    (row[b] + self._kept[b], 1, b, True),
+                    *(
+                        (row[a], size - (a == b), a, False)
+                        for a, size in enumerate(self.sizes.tolist())
+                        if size > (a == b)
+                    ),
+                ]
+            )
+            for b, row in enumerate(self.weights)
+        ]
 
     def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
         worst = self._worst(np.arange(self.size) == i, direction == "downward")
@@ -263,17 +318,6 @@ class BlockMatrix(Matrix):
 
     def raised(self, inside: BoolArray) -> Fraction | None:
         return self._worst(inside).factor
-
-    def _of_class(self, a: int, direction: Direction) -> _Worst:
-        """Return the worst of a value of the class: all of them are alike."""
-        if (a, direction) not in self._known:
-            one = np.arange(self.size) == self._members[a][0]
-            self._known[a, direction] = self._worst(one, direction == "downward")
-        return self._known[a, direction]
-
-    @cached_property
-    def _known(self) -> dict[tuple[int, Direction], _Worst]:
-        return {}
 
     def _worst(self, inside: BoolArray, complement: bool = False) -> _Worst:
         """Return the largest ratio of an entry inside to one outside, over all rows."""

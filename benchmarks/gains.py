@@ -1,0 +1,111 @@
+"""How much less error the same promise costs: `SFUMATO_DATA=... python benchmarks/gains.py`.
+
+Expected squared error of all counts, divided by the records, relative to that of uniform perturbation with the same
+strictest gamma: MATRICES section 10. Columns: tolerances theta, for which rho1 is each value's share, and single
+gammas. Matrices know nothing of the table but its gammas; errors are for the table. Then the time that plans take.
+
+    staircase    fine-grain, objective "error", both directions
+    subset       sets of k values under the strictest gamma
+    graded       sets for up to three classes of gammas, the best of all that publish anything
+    cover        fine-grain, objective "error", upward only; beside it the paper's matrix, as published
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from sfumato.claims.claim import BOTH, UPWARD
+from sfumato.methods.fine_grain import least_error
+from sfumato.methods.fine_grain_solver import solve_upward
+from sfumato.methods.perturbation import round_within
+from sfumato.methods.staircase import effective, grouped, uniform_error
+from sfumato.methods.subset.graded import graded_subsets
+from sfumato.methods.subset.method import best_deck
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.mechanism import Bound
+
+TOLERANCES = (2.0, 3.0, 5.0, 10.0, 20.0)
+GAMMAS = {"eps .5": math.exp(0.5), "eps 1": math.e, "g 4": 4.0, "eps 2": math.exp(2)}
+CLASSES = 3
+LARGE = 15_000
+
+
+def tables() -> Iterator[tuple[str, FloatArray]]:
+    """Give the shares of real tables, and of Zipf's."""
+    folder = Path(os.environ["SFUMATO_DATA"])
+    for name, file, column in (
+        ("FAERS", "faers2022q3_top40_one_per_case.parquet", "reaction"),
+        ("Adult", "adult_complete_45222.parquet", "occupation"),
+    ):
+        values = pq.read_table(folder / file, columns=[column])[column].drop_null()
+        counts = np.array([entry["counts"] for entry in values.value_counts().to_pylist()], dtype=np.float64)
+        yield name, np.sort(counts)[::-1] / counts.sum()
+    weight = 1 / np.arange(1, 41)
+    yield "Zipf-40", weight / weight.sum()
+
+
+def by_tolerance(shares: FloatArray, theta: float) -> FloatArray:
+    """Return FG Eq. (5); infinite where nothing is required."""
+    required = theta * shares < 1
+    return np.where(required, theta * (1 - shares) / np.where(required, 1 - theta * shares, 1), np.inf)
+
+
+def bounds_of(gammas: FloatArray) -> tuple[Bound, ...]:
+    return tuple(Bound(None if math.isinf(g) else Fraction(g)) for g in gammas)
+
+
+def error(matrix: Matrix, shares: FloatArray) -> float:
+    """Return L2 for these shares; infinite without an inverse."""
+    if not matrix.is_invertible:
+        return math.inf
+    return float((matrix.inverse_squared_apply(matrix.apply(shares)) - shares).sum())
+
+
+def errors(shares: FloatArray, gammas: FloatArray) -> dict[str, float]:
+    """Return every choice relative to uniform."""
+    bounds, equal, least = bounds_of(gammas), np.ones(shares.size), float(gammas.min())
+    uniform = uniform_error(least, shares.size)
+    levels, classes = np.unique(grouped(effective(gammas), CLASSES), return_inverse=True)
+    sizes = np.bincount(classes).tolist()
+    found = {
+        "staircase": error(least_error(bounds, BOTH, gammas, equal), shares),
+        "subset": error(best_deck(shares.size, Fraction(least)), shares),
+        "graded": graded_subsets(sizes, levels.tolist()).error,
+        "as published, upward": error(round_within(solve_upward(gammas, shares), bounds, UPWARD), shares),
+        "cover, upward": error(least_error(bounds, UPWARD, gammas, equal), shares),
+    }
+    return {name: value / uniform for name, value in found.items()}
+
+
+def main() -> None:
+    for name, shares in tables():
+        columns = {f"th {theta:g}": by_tolerance(shares, theta) for theta in TOLERANCES}
+        columns |= {title: np.full(shares.size, gamma) for title, gamma in GAMMAS.items()}
+        found = {title: errors(shares, gammas) for title, gammas in columns.items()}
+        print(f"\n{name}, {shares.size} values; uniform = 1\n{'':22}" + "".join(f"{title:>9}" for title in columns))
+        for choice in next(iter(found.values())):
+            print(f"{choice:22}" + "".join(f"{found[title][choice]:>9.3f}" for title in columns))
+    print(f"\n{LARGE:,} values, Zipf shares: seconds to plan")
+    weight = 1 / np.arange(1, LARGE + 1)
+    gammas = by_tolerance(weight / weight.sum(), 10.0)
+    for title, plan in (
+        ("staircase", lambda: least_error(bounds_of(gammas), BOTH, gammas, np.ones(LARGE))),
+        ("cover", lambda: least_error(bounds_of(gammas), UPWARD, gammas, np.ones(LARGE))),
+        ("subset", lambda: best_deck(LARGE, Fraction(4))),
+    ):
+        start = perf_counter()
+        plan()
+        print(f"  {title:12}{perf_counter() - start:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
