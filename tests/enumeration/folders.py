@@ -72,11 +72,54 @@ def stated(content: pa.Table, policy: Policy) -> Hashable:
 
 def columns(manifest: Mapping[str, Any], mechanism: int = 0, sub_table: int = 0) -> list[list[Fraction]]:
     """Return P[y][x] of the values of a sub-table, as the manifest tells it: integers over 2^64."""
-    noise = manifest["mechanisms"][mechanism]["sub_tables"][sub_table]["noise"]
+    part = manifest["mechanisms"][mechanism]["sub_tables"][sub_table]
+    if "columns" in part:
+        return [[Fraction(int(entry), 2**64) for entry in row] for row in zip(*part["columns"], strict=True)]
+    if "blocks" in part:
+        return _by_classes(**part["blocks"])
+    if "deck" in part:
+        return _of_cards(**part["deck"])
+    noise = part["noise"]
     size, weights = noise["size"], [int(weight) for weight in noise["weights"]]
     weights = weights * size if len(weights) == 1 else weights
     stays = [2**64 - (size - 1) * weight for weight in weights]
     return [[Fraction(stays[x] if x == y else weights[x], 2**64) for x in range(size)] for y in range(size)]
+
+
+def _by_classes(classes: Sequence[int], weights: Sequence[Sequence[str]]) -> list[list[Fraction]]:
+    """A value of class a becomes each value of class b with weights[b][a]; otherwise it stays."""
+    spread = [[Fraction(int(weights[b][a]), 2**64) for a in classes] for b in classes]
+    stays = [1 - sum(row[x] for row in spread) for x in range(len(classes))]
+    return [[p + (stays[x] if x == y else 0) for x, p in enumerate(row)] for y, row in enumerate(spread)]
+
+
+def _of_cards(values: int, blocks: Sequence[Sequence[int]], inside: str, outside: str) -> list[list[Fraction]]:
+    """Card b m + s holds block b shifted by s; words that are left go to the first cards without the value."""
+    p = [[Fraction(0)] * values for _ in range(len(blocks) * values)]
+    for x in range(values):
+        held = {(b, (x - d) % values) for b, block in enumerate(blocks) for d in block}
+        lacking = [(b, (x - d) % values) for b, block in enumerate(blocks) for d in range(values) if d not in block]
+        left = 2**64 - len(held) * int(inside) - len(lacking) * int(outside)
+        for b, s in held:
+            p[b * values + s][x] = Fraction(int(inside), 2**64)
+        for k, (b, s) in enumerate(lacking):
+            p[b * values + s][x] = Fraction(int(outside) + (k < left), 2**64)
+    return p
+
+
+def shown(manifest: Mapping[str, Any]) -> list[Any]:
+    """Return what a record shows for each row of the matrix: a value, the values of a card, or its number."""
+    mechanism = manifest["mechanisms"][0]
+    values, part = mechanism["domain"][0]["values"], mechanism["sub_tables"][0]
+    form = mechanism.get("form", "value")
+    if form == "value":
+        return list(values)
+    if form == "card":
+        return [f"card {number + 1}" for number in range(len(columns(manifest)))]
+    if "cards" in part:
+        return ["|".join(values[code] for code in card) for card in part["cards"]]
+    m, blocks = part["deck"]["values"], part["deck"]["blocks"]
+    return ["|".join(values[c] for c in sorted((d + s) % m for d in block)) for block in blocks for s in range(m)]
 
 
 def chi_square(expected: np.ndarray[Any, Any], counted: np.ndarray[Any, Any], freedom: int) -> float:
