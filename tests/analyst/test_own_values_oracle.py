@@ -358,7 +358,7 @@ def random_case(rng: np.random.Generator, kind: str) -> tuple[Channel, Exact, li
         y = int(rng.integers(len(inverses[t][1])))
         classes.append([t, y])
         rows.append({"x": y, "sub_table": t + 1, "g": int(rng.integers(2)), "w": int(rng.integers(1, 4))})
-    channel = Channel(domain, tuple(tables), "sub_table")
+    channel = Channel(domain, tuple(tables), domain, "sub_table")
     return channel, Exact(rows, [Hidden(("x",), [(value,) for value in texts], inverses)]), classes
 
 

@@ -313,7 +313,8 @@ def test_a_matrix_without_an_inverse_is_refused(tmp_path: Path) -> None:
     stricter = "".join(
         f"\n[[requirement.values]]\nvalue = '{job}'\nrho1 = '1/10'\nrho2 = '1/5'\n" for job in ("job 01", "job 02")
     )
-    made = released(workers(4, 300), policy("fine-grain", stricter=stricter, weights="observed"), folder=tmp_path / "r")
+    records = "observed'\nobjective = 'records"
+    made = released(workers(4, 300), policy("fine-grain", stricter=stricter, weights=records), folder=tmp_path / "r")
     with pytest.raises(SingularMatrix, match="has no inverse") as raised:
         power(made, "job")
     with pytest.raises(SingularMatrix) as answered:

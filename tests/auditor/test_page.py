@@ -238,7 +238,9 @@ def test_large_matrices_are_summarised(tmp_path: Path) -> None:
 
 def test_without_an_inverse_there_are_estimates_without_intervals(tmp_path: Path) -> None:
     strict = "".join(f'[[requirement.values]]\nvalue = "{v}"\nrho1 = "1/10"\nrho2 = "1/4"\n' for v in "ab")
-    policy = make_policy({"x": "sensitive"}, f"rho1 = 0.3\nrho2 = 0.7\n{strict}", "fine-grain")
+    policy = make_policy(
+        {"x": "sensitive"}, f"rho1 = 0.3\nrho2 = 0.7\n{strict}", "fine-grain", options='objective = "records"'
+    )
     values = np.random.default_rng(1).choice(list("abcdefghijkl"), 3000, p=[0.02, 0.02, *[0.096] * 10]).tolist()
     release = published(pa.table({"x": values}), policy, tmp_path / "r")
     assert not release.manifest.mechanism_values[0].is_invertible

@@ -211,7 +211,7 @@ class Study:
 
     def figures(self, measure: Measure) -> FloatArray:
         cells = cells_of(self.mechanism.domain, ("value",))
-        channel = Channel(self.mechanism.domain, self.mechanism.tables)
+        channel = Channel(self.mechanism.domain, self.mechanism.tables, self.mechanism.published)
         figures = Figures(self.tally, lambda pattern: cells.of_code, cells.size, self.rows, self.target, channel)
         group = np.arange(self.tally.groups)
         part = group if measure.partition else group // self.people.groups

@@ -105,7 +105,7 @@ class Study:
             "values",
         )
         cells = np.zeros(DOMAIN.size, dtype=np.int64)
-        channel = Channel(mechanism.domain, mechanism.tables)
+        channel = Channel(mechanism.domain, mechanism.tables, mechanism.published)
         return Figures(tally, lambda pattern: cells, 1, self.rows, self.target, channel)
 
     def true(self, score: FloatArray) -> FloatArray:

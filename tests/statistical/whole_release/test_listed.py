@@ -27,7 +27,7 @@ MECHANISM = re.compile(r"release_id|created|(.+\.)?(sha256|readme_sha256)")
 
 COVERED: dict[str, str] = {
     r"mechanisms\.\d+\.domain\..*|groups\.domain\..*": r"^the values of \w+|^which values occur",
-    r"mechanisms\.\d+\.(sub_tables\..*(noise|bounds).*|epsilon)": r"^the matri|^the values of \w+",
+    r"mechanisms\.\d+\.(sub_tables\..*(noise|blocks|bounds).*|epsilon)": r"^the matri|^the values of \w+",
     r"mechanisms\.\d+\.(sub_tables.*|sub_table_column|minimum_sub_table)": r"^which values occur",
     r"data\.rows": r"^which rows are published|^how many records are withheld",
     r"data\.shuffled": r"^the order of the rows",

@@ -201,7 +201,9 @@ def test_a_flag_that_a_test_on_the_secret_decides_is_found() -> None:
 
 def test_a_matrix_from_the_table_is_found() -> None:
     """The best retentions for the table's own frequencies: the manifest then claims less (test_listed)."""
-    pair = Pair(policy(BY_VALUE, THREE, "fine-grain", 'weights = "observed"'), GAMMA, "aabc", 2, "c")
+    pair = Pair(
+        policy(BY_VALUE, THREE, "fine-grain", 'weights = "observed"\nobjective = "records"'), GAMMA, "aabc", 2, "c"
+    )
     found = leaks(observed(Publisher(pair, "csv"), RELEASES), GAMMA)
     assert tells(found, "manifest.json: mechanisms.0.sub_tables.0.noise.weights"), found[:5]
 
