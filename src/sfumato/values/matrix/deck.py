@@ -250,7 +250,16 @@ class DeckMatrix(Matrix):
         return np.asarray((self._high - self._low) * self._held(x) + self._low * total)
 
     def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
-        return np.asarray(self.apply(x)[rows, published])
+        """Return them card by card: P x has an entry for each row of x and every card, which may be far too many."""
+        total, found = x.sum(axis=-1), np.empty(rows.size)
+        step = max(1, SAMPLE_BLOCK // self.members)
+        for first in range(0, rows.size, step):
+            here = slice(first, first + step)
+            block, shift = np.divmod(published[here], self.values)
+            members = (self.blocks[block] + shift[:, None]) % self.values
+            held = x[rows[here, None], members].sum(axis=1)
+            found[here] = (self._high - self._low) * held + self._low * total[rows[here]]
+        return found
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
         held = np.fft.irfft(self._holding(y), self.values)
