@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sfumato.methods import plan as plan
     from sfumato.methods.anatomy import Anatomy as Anatomy
     from sfumato.methods.fine_grain import FineGrain as FineGrain
+    from sfumato.methods.ordered.geometric import Geometric as Geometric
     from sfumato.methods.ordered.plateau import Plateau as Plateau
     from sfumato.methods.ordered.ranges import Ranges as Ranges
     from sfumato.methods.plan import Plan as Plan
@@ -91,6 +92,7 @@ _HOMES = {
     "Diversity": "values.requirement",
     "FineGrain": "methods.fine_grain",
     "FineGrainPrivacy": "values.requirement",
+    "Geometric": "methods.ordered.geometric",
     "GroupLimit": "values.requirement",
     "JointTable": "analyst.tables",
     "LocalPrivacy": "values.requirement",

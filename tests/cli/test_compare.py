@@ -34,9 +34,9 @@ l = 2
 """
 COMPARE = ("compare", "t.parquet", "policy.toml", "--seed", "4", "--repeat", "2")
 NAMES = [
-    "uniform", "subset", "ranges", "plateau", "fine-grain", "small-domain", "randomized-response (quasi-identifiers)",
-    "randomized-response (sensitive)", "randomized-response (both)", "anatomy", "suppression", "robust-anatomy",
-    "generalization",
+    "uniform", "subset", "ranges", "plateau", "geometric", "fine-grain", "small-domain",
+    "randomized-response (quasi-identifiers)", "randomized-response (sensitive)", "randomized-response (both)",
+    "anatomy", "suppression", "robust-anatomy", "generalization",
 ]  # fmt: skip
 
 

@@ -21,6 +21,7 @@ NAMES = [
     "Diversity",
     "FineGrain",
     "FineGrainPrivacy",
+    "Geometric",
     "GroupLimit",
     "JointTable",
     "LocalPrivacy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from fractions import Fraction
 from itertools import pairwise
@@ -14,9 +15,13 @@ import pytest
 from scipy.stats import chisquare
 
 import sfumato as sf
+from sfumato.claims.claim import BOTH
+from sfumato.claims.odds import OddsClaim
+from sfumato.claims.steps import StepsClaim, within_steps
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.ordered.design import best_ranges, windows
 from sfumato.methods.ordered.drawing import OrderedDrawing, rounded
+from sfumato.methods.ordered.geometric import Geometric
 from sfumato.methods.ordered.plateau import Plateau
 from sfumato.methods.ordered.ranges import Ranges
 from sfumato.values.attributes import Domain, SensitiveDomain
@@ -85,6 +90,30 @@ def test_what_integers_cannot_keep_is_refused() -> None:
         rounded(windows(3, 1, 4.0).chances, lambda matrix: matrix.largest_ratio == 1)
 
 
+def test_geometric_keeps_rho_within_its_steps_and_states_the_factor_for_everybody_exactly() -> None:
+    draw = random.Random(11)
+    for _ in range(INSTANCES):
+        m, rho1 = draw.randint(3, 14), Fraction(draw.randint(1, 40), 100)
+        rho2 = rho1 + (1 - rho1) * Fraction(draw.randint(1, 95), 100)
+        bound, steps = Bound(odds(rho2) / odds(rho1), rho1, rho2), draw.randint(1, m - 1)
+        assert bound.gamma is not None
+        method, domain = Geometric(steps=steps), numbers(m)
+        matrix = method.matrix_for(domain, (bound,) * m, np.full(m, float(bound.gamma)), np.ones(m))
+        claim, far = method.claimed(matrix, (bound,) * m, OddsClaim("any predicate"))
+        weights = exact_weights(matrix)
+        assert [sum(column) for column in zip(*weights, strict=True)] == [WORDS] * m
+        assert {b.gamma for b in far} == {max(Fraction(max(row), min(row)) for row in weights)}
+        assert isinstance(claim, StepsClaim)
+        for row in weights:
+            for low in range(m - steps):
+                near = row[low : low + steps + 1]
+                assert Fraction(max(near), min(near)) <= bound.gamma
+        neighbours = max(Fraction(max(pair), min(pair)) for row in weights for pair in pairwise(row))
+        assert matrix.largest_step(range(m)) == neighbours == Matrix.largest_step(matrix, range(m))
+        assert bound.gamma * (1 - Fraction(1, 10**9)) <= neighbours**steps <= bound.gamma
+        assert not within_steps(matrix, list(range(m)), steps + 1, bound)
+
+
 # --- worked examples --------------------------------------------------------------------------------------------------
 
 
@@ -102,6 +131,11 @@ def test_plateau_of_four_values() -> None:
     assert matrix.dense() * 42 == pytest.approx(
         np.array([[24, 12, 6, 6], [8, 16, 8, 4], [4, 8, 16, 8], [6, 6, 12, 24]])
     )
+
+
+def test_geometric_of_four_values() -> None:
+    matrix = matrix_of(Geometric(steps=2), numbers(4), Fraction(4))
+    assert matrix.dense() * 12 == pytest.approx(np.array([[8, 4, 2, 1], [2, 4, 2, 1], [1, 2, 4, 2], [1, 2, 4, 8]]))
 
 
 def test_a_low_alpha_is_uniform_perturbation() -> None:
@@ -130,7 +164,7 @@ def test_what_has_an_order(values: tuple[Any, ...]) -> None:
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [Ranges(), Plateau(alpha=0.6)])
+@pytest.mark.parametrize("method", [Ranges(), Plateau(alpha=0.6), Geometric(steps=2)])
 def test_draws_have_the_chances_of_the_matrix(method: OrderedDrawing) -> None:
     matrix, each = matrix_of(method, numbers(9), Fraction(3)), 40_000
     codes = np.repeat(np.arange(9, dtype=np.int32), each)
@@ -160,7 +194,10 @@ def test_a_missing_value_is_refused() -> None:
     assert 'missing = "drop"' in caught.value.hint
 
 
-@pytest.mark.parametrize(("method", "values"), [(Ranges(), 1_155), (Plateau(alpha=0.5), 2_001), (Plateau(), 1_001)])
+@pytest.mark.parametrize(
+    ("method", "values"),
+    [(Ranges(), 1_155), (Plateau(alpha=0.5), 2_001), (Plateau(), 1_001), (Geometric(steps=1), 1_001)],
+)
 def test_too_many_values_are_refused_with_bins(method: OrderedDrawing, values: int) -> None:
     with pytest.raises(PolicyError, match=r"1,154|2,000|1,000") as caught:
         matrix_of(method, numbers(values), Fraction(3))
@@ -191,7 +228,13 @@ def table(rows: int = 6_000, seed: int = 2) -> pa.Table:
     return pa.table({"sex": rng.choice(["F", "M"], rows), "age": ages})
 
 
-CASES = [("ranges", ""), ("ranges", 'form = "card"'), ("plateau", ""), ("plateau", "alpha = 0.7")]
+CASES = [
+    ("ranges", ""),
+    ("ranges", 'form = "card"'),
+    ("plateau", ""),
+    ("plateau", "alpha = 0.7"),
+    ("geometric", "steps = 2"),
+]
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv"])
@@ -220,6 +263,70 @@ def test_a_release_is_planned_published_verified_and_answers(
     low, high = answer.interval(0.9999)
     assert low[1] <= np.median(ages) <= high[1]
     assert high[1] - low[1] <= 20
+
+
+def geometric_release(folder: Path) -> sf.Release:
+    policy = make_policy(ROLES, "gamma = 4", "geometric", options="steps = 2")
+    opened = sf.scan(table(600), policy)
+    plan = sf.plan(sf.profile(opened), policy.method, policy.requirement).bound_to(opened.hash(), policy.hash())
+    return sf.publish(opened, plan, folder)
+
+
+def test_the_promise_of_geometric_is_said_in_two_parts(tmp_path: Path) -> None:
+    release = geometric_release(tmp_path / "r")
+    assert release.verify().holds
+    guarantee, told = release.manifest.guarantee, (tmp_path / "r" / "README.md").read_text(encoding="utf-8")
+    assert guarantee.sentence == (
+        "For any statement about a record's age, and someone who already knows it up to 2 steps (one of 3 neighbouring "
+        "values): seeing the release lets its odds change by at most the factor 4. For everybody else its odds change "
+        "by at most the factor 512."
+    )
+    assert guarantee.limits[0].startswith("Not one factor for all: that age is at least some value")
+    assert guarantee.sentence in told
+    assert release.manifest.claim == StepsClaim("any predicate", BOTH, steps=2, bound=Bound(Fraction(4)))
+
+
+@pytest.mark.parametrize(
+    ("near", "failing"),
+    [
+        ({"steps": 3}, {"guarantee, as stated", "guarantee, within steps"}),
+        ({"steps": 1}, {"guarantee, as stated"}),  # it holds, and is not what the sentence says
+        (
+            {"bound": {"gamma": "2", "rho1": None, "rho2": None, "given": ""}},
+            {"guarantee, as stated", "guarantee, within steps"},
+        ),
+        (None, {"guarantee, as stated"}),
+    ],
+)
+def test_a_promise_of_geometric_that_was_changed_is_found(
+    near: dict[str, Any] | None, failing: set[str], tmp_path: Path
+) -> None:
+    geometric_release(tmp_path / "r")
+    path = tmp_path / "r" / "manifest.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    raw["mechanisms"][0]["near"] = None if near is None else raw["mechanisms"][0]["near"] | near
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    checks = sf.open_release(tmp_path / "r").verify().checks
+    found = {check.name for check in checks if check.status == "fails"}
+    assert failing == {name for name in found if name.startswith("guarantee")}
+
+
+def test_a_plan_of_geometric_for_other_steps_or_bounds_is_refused(tmp_path: Path) -> None:
+    policy, other = (make_policy(ROLES, "gamma = 4", "geometric", options=f"steps = {w}") for w in (2, 3))
+    figures = plan_of("geometric", table(600), "steps = 2").figures
+    schema = sf.scan(table(600), policy).schema
+    required, asked = policy.requirement, policy.method.asked(policy.requirement, schema)
+    assert figures.meets(required, asked)
+    assert not figures.meets(required, other.method.asked(required, schema))
+    assert not figures.meets(sf.Amplification(5), asked)
+
+
+def test_steps_are_stated_and_there(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"method\.steps"):
+        make_policy(ROLES, "gamma = 4", "geometric")
+    with pytest.raises(PolicyError, match="'age' has 10 values, and so 9 steps, not 10") as caught:
+        plan_of("geometric", table(600), "steps = 10")
+    assert "steps = 9 or fewer" in caught.value.hint
 
 
 def test_what_is_published_of_a_record(tmp_path: Path) -> None:

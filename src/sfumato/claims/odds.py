@@ -238,13 +238,7 @@ def bounds_checks(
 def _consistent(mechanism: Mechanism, one_rho2: bool) -> Check:
     """Check that each gamma is what its rho1 and rho2 give; `one_rho2`: that all have both, and the same rho2."""
     bounds = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
-    wrong = [
-        bound
-        for bound in bounds
-        if (bound.rho1 is None) != (bound.rho2 is None)
-        or (bound.rho1 and bound.rho2 and not _follows(bound, bound.rho1, bound.rho2))
-        or (one_rho2 and bound.rho1 is None)
-    ]
+    wrong = [bound for bound in bounds if not follows(bound) or (one_rho2 and bound.rho1 is None)]
     one = not one_rho2 or len({bound.rho2 for bound in bounds}) == 1
     return outcome(
         "bounds",
@@ -254,8 +248,11 @@ def _consistent(mechanism: Mechanism, one_rho2: bool) -> Check:
     )
 
 
-def _follows(bound: Bound, rho1: Fraction, rho2: Fraction) -> bool:
-    return 0 < rho1 < rho2 < 1 and bound.gamma == amplification(rho1, rho2)
+def follows(bound: Bound) -> bool:
+    """Whether gamma is what rho1 and rho2 give, where the bound is stated with them."""
+    if bound.rho1 is None or bound.rho2 is None:
+        return bound.rho1 is bound.rho2
+    return 0 < bound.rho1 < bound.rho2 < 1 and bound.gamma == amplification(bound.rho1, bound.rho2)
 
 
 def _kept(mechanism: Mechanism, direction: Direction) -> Check:

@@ -14,6 +14,7 @@ from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
+from sfumato.methods.ordered.geometric import Geometric
 from sfumato.methods.ordered.plateau import Plateau
 from sfumato.methods.ordered.ranges import Ranges
 from sfumato.methods.plan import PLAN_VERSION, Plan, content_hash
@@ -33,6 +34,7 @@ METHODS: list[type[Method]] = [
     Subset,
     Ranges,
     Plateau,
+    Geometric,
     FineGrain,
     SmallDomain,
     RandomizedResponse,

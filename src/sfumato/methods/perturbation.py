@@ -57,7 +57,13 @@ class Drawing(Method):
     A new method states `scope`, and its matrix.
     """
 
-    takes = (RhoPrivacy, FineGrainPrivacy, Tolerance, Amplification, LocalPrivacy)
+    takes: ClassVar[tuple[type[Requirement], ...]] = (
+        RhoPrivacy,
+        FineGrainPrivacy,
+        Tolerance,
+        Amplification,
+        LocalPrivacy,
+    )
     figures = PerturbationFigures
     fills_domain = True
     keeps_order = True
@@ -88,6 +94,12 @@ class Drawing(Method):
     ) -> Matrix:
         """Return the integers that records are drawn with; they keep every bound exactly."""
 
+    def claimed(
+        self, matrix: Matrix, bounds: tuple[Bound, ...], odds: OddsClaim
+    ) -> tuple[OddsClaim, tuple[Bound, ...]]:
+        """Return what is claimed, and the bound that holds for each value against everybody."""
+        return odds, bounds
+
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published, where the matrix publishes such."""
         return "value"
@@ -107,9 +119,10 @@ class Drawing(Method):
         bounds = requirement.bounds(profile.domain, profile.counts.tolist())
         gamma, weight = _gammas(bounds, profile.domain), _weights(self.weighting, profile)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-        claim = OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
+        odds = OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
         matrix = self.matrix_for(profile.domain, bounds, gamma, weight)
-        mechanism = Mechanism.single(profile.domain, matrix, bounds, self.form_of(matrix))
+        claim, kept = self.claimed(matrix, bounds, odds)
+        mechanism = Mechanism.single(profile.domain, matrix, kept, self.form_of(matrix))
         _check_written(mechanism)
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
         figures = self.beside(profile, figures, gamma, weight)

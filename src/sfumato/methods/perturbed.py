@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.claims.odds import OddsClaim, violations
+from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import SHOWN_VALUES, Figures, Plan, restored
@@ -211,12 +212,20 @@ class PerturbationFigures(Figures):
     def meets(self, requirement: Requirement, asked: object) -> bool:
         if self.partition is not None:
             return asked == self.partition.asked
-        return asked is None and requirement.bounds(self.domain, self.counts.tolist()) == self.bounds
+        required = requirement.bounds(self.domain, self.counts.tolist())
+        if isinstance(self.claim, StepsClaim):
+            return asked == self.claim.steps and set(required) == {self.claim.bound}
+        return asked is None and required == self.bounds
 
     def require(self, plan: Plan) -> None:
         """Raise unless every matrix keeps its bounds, and the sub-tables theirs."""
         if self.partition is not None:
             self.partition.require(self.mechanism, self.quotas, self.counts, plan.assurance)
+        if isinstance(self.claim, StepsClaim) and not self.claim.keeps(self.matrix, self.mechanism):
+            raise PlanMismatch(
+                f"The plan's matrix does not keep its own bound within {self.claim.steps} step(s).",
+                "The plan file was changed after it was made: plan again.",
+            )
         for table in self.mechanism.tables:
             if broken := next(violations(table.matrix, table.bounds, self.directions), None):
                 value = self.domain.labels[table.codes[broken.code]]
@@ -271,6 +280,7 @@ class PerturbationFigures(Figures):
             "sub_tables": sub_tables(self.mechanism),
             "sub_table_column": self.mechanism.label,
             **({} if self.mechanism.form == "value" else {"form": self.mechanism.form}),
+            **({"near": self.claim.written()} if isinstance(self.claim, StepsClaim) else {}),
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": self.partition,
         }
@@ -285,6 +295,7 @@ class PerturbationFigures(Figures):
         odds = OddsClaim(
             stated.scope, stated.directions, raw["discloses_frequencies"], raw["assurance"] == "as-published"
         )
+        odds = StepsClaim.read(odds, raw["near"]) if "near" in raw else odds
         return cls(
             claim=odds if partition is None else partition.claim(raw["assurance"], mechanism.label),
             mechanisms=(mechanism,),

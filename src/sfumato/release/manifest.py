@@ -19,6 +19,7 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
+from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
@@ -202,6 +203,13 @@ class SubTablePart(Part):
         return self
 
 
+class NearPart(Part):
+    """A bound for someone who already knows a record's value up to some steps of its order."""
+
+    steps: int = Field(ge=1, description="From the lowest to the highest value that is possible to them.")
+    bound: BoundPart
+
+
 class MechanismPart(Part):
     """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
 
@@ -221,6 +229,9 @@ class MechanismPart(Part):
     rho1: Rational | None = Field(
         None,
         description="The rho1 that sub-tables are made for: what at most this share of the table has is protected.",
+    )
+    near: Annotated[NearPart | None, Field(exclude_if=_is_none)] = Field(
+        None, description="What is promised of values a few steps apart; left out or null where that is not less."
     )
     sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
@@ -372,7 +383,9 @@ class Manifest(Part):
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
         ways = BOTH if "downward" in self.guarantee.directions else UPWARD
         published = self.assurance == "as-published"
-        return OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies, published)
+        odds = OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies, published)
+        near = self.mechanisms[0].near
+        return odds if near is None else StepsClaim.read(odds, near.model_dump())
 
     @property
     def is_misnamed(self) -> bool:
@@ -476,6 +489,8 @@ def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[Mech
     told: dict[str, Any] = {"kind": kind, "minimum_sub_table": None}
     if isinstance(claim, SubTableClaim):
         told = {"kind": "small-domain", "minimum_sub_table": claim.minimum_sub_table, "rho1": str(claim.rho1)}
+    if isinstance(claim, StepsClaim):
+        told["near"] = claim.written()
     return tuple(
         MechanismPart(
             **told,

@@ -257,13 +257,14 @@ def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
         {
             "values": None if mechanism.is_whole else table.codes.tolist(),
             **table.matrix.written(),
-            "bounds": [_bound(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
+            "bounds": [bound_keys(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
         }
         for table in mechanism.tables
     ]
 
 
-def _bound(bound: Bound) -> dict[str, str | None]:
+def bound_keys(bound: Bound) -> dict[str, str | None]:
+    """Return a bound for JSON."""
     fractions = {"gamma": bound.gamma, "rho1": bound.rho1, "rho2": bound.rho2}
     return {**{key: None if x is None else str(x) for key, x in fractions.items()}, "given": bound.given}
 
@@ -278,11 +279,12 @@ def read_mechanism(
 
 def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
     codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
-    bounds = tuple(map(_read_bound, raw["bounds"]))
+    bounds = tuple(map(read_bound, raw["bounds"]))
     return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
 
 
-def _read_bound(raw: dict[str, Any]) -> Bound:
+def read_bound(raw: dict[str, Any]) -> Bound:
+    """Return what `bound_keys` gave."""
     gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
     return Bound(gamma, rho1, rho2, raw["given"])
 

@@ -51,6 +51,16 @@ def places_of(part: Domain) -> tuple[int, ...]:
     return tuple(order.get(value, -1) for value in part.values)
 
 
+def codes_in_order(part: Domain) -> list[int]:
+    """Return the codes from the lowest value to the highest; without the missing one, and none without an order.
+
+    >>> codes_in_order(Domain("age", ("[30, 40)", "[100, 110)", None, "[20, 30)")))
+    [3, 0, 1]
+    """
+    places = places_of(part)
+    return sorted((code for code, place in enumerate(places) if place >= 0), key=places.__getitem__)
+
+
 def _number(value: Any) -> Fraction | None:
     if isinstance(value, int):
         return Fraction(int(value))

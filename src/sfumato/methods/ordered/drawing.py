@@ -15,7 +15,7 @@ from sfumato.methods.perturbed import TIGHT, PerturbationFigures
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
-from sfumato.values.order import places_of
+from sfumato.values.order import codes_in_order
 
 NOISE_BITS = range(52, 19, -1)
 
@@ -35,13 +35,12 @@ class OrderedDrawing(Drawing):
     def codes_in_order(self, domain: SensitiveDomain) -> IntArray:
         """Return the codes from the lowest value to the highest; raise if there is no order, or too many values."""
         (part,) = domain.parts
-        places = np.array(places_of(part))
         if None in part.values:
             raise PolicyError(
                 f"{part.name!r} may be missing, and a missing value is in no order, which {self.name} needs.",
                 f'Write missing = "drop" for {part.name!r}, or choose the method subset or uniform.',
             )
-        if places.max() < 0:
+        if not (order := codes_in_order(part)):
             raise PolicyError(
                 f"{part.name!r} holds texts such as {some(list(part.labels[:2]))}, which are in no order, and "
                 f"{self.name} is for ordered values.",
@@ -53,7 +52,7 @@ class OrderedDrawing(Drawing):
                 f"{part.name!r} has {domain.size:,} values; the matrix of {self.name} can have {self.most_values:,}.",
                 f"Make {part.name!r} coarser, with bins = {{ width = ... }} say, or choose the method subset.",
             )
-        return np.argsort(places, kind="stable").astype(np.int64)
+        return np.array(order, dtype=np.int64)
 
     def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
         """Say if single counts are estimated better by uniform perturbation: that is not what the matrix is for."""
@@ -65,13 +64,17 @@ class OrderedDrawing(Drawing):
                 f"{self.name} is for what lies up to a value: distribution functions, quantiles and means."
             )
 
+    def factor_of(self, figures: PerturbationFigures) -> float:
+        """Return the factor for which uniform perturbation stands beside the matrix."""
+        return min(figures.gamma)
+
     def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
         """Tell the errors of the distribution function and the mean, for this table, beside uniform's."""
         from sfumato.methods.ordered.design import errors_of, windows
 
         order, rows = self.codes_in_order(figures.domain), max(1, figures.rows)
         chances, shares = figures.matrix.dense()[:, order], figures.counts[order] / rows
-        uniform = windows(shares.size, 1, min(figures.gamma)).chances
+        uniform = windows(shares.size, 1, self.factor_of(figures)).chances
         own, other = (
             [math.sqrt(max(0.0, error) / rows) for error in (found.distribution, found.mean)]
             for found in (errors_of(chances, shares), errors_of(uniform, shares))
@@ -94,7 +97,10 @@ def rounded(
 ) -> DenseMatrix:
     """Return the integers next to P[output, value], with the least noise that keeps what must be kept, exactly."""
     for noise in (0.0, *(2.0**-bits for bits in NOISE_BITS)):
-        matrix = DenseMatrix.from_floats(chances, noise, cards)
+        try:
+            matrix = DenseMatrix.from_floats(chances, noise, cards)
+        except ValueError:  # an entry has fewer units than floating point errs by: more noise gives it some
+            continue
         if keeps(matrix):
             return matrix
     raise Infeasible(

@@ -17,7 +17,9 @@ that A o is unbiased, and of least variance where all values are equally frequen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -197,6 +199,20 @@ class Matrix(Estimable, Protocol):
     @property
     def largest_ratio(self) -> Fraction | None:
         """The largest ratio of two entries of a row, which bounds every statement; None where an entry is zero."""
+
+    def largest_step(self, order: Sequence[int]) -> Fraction | None:
+        """Return the largest ratio of the entries of two neighbours in an order, in a row; None if unbounded.
+
+        max_y P[y, i] / P[y, k], k next to i
+        """
+        found = Fraction(1)
+        for pair in pairwise(order):
+            for y in range(self.outputs):
+                low, high = sorted(self.weight(y, i) for i in pair)
+                if high and not low:
+                    return None
+                found = max(found, Fraction(high, low or 1)) if high else found
+        return found
 
     def equal_twice(self, i: int) -> Fraction | None:
         """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded."""

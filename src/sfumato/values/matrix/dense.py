@@ -273,6 +273,10 @@ class DenseMatrix(Matrix):
     def largest_ratio(self) -> Fraction | None:
         return _largest(self.columns.max(axis=0), self.columns.min(axis=0)).factor
 
+    def largest_step(self, order: Sequence[int]) -> Fraction | None:
+        one, other = self.columns[list(order[:-1])], self.columns[list(order[1:])]
+        return _largest(np.maximum(one, other).ravel(), np.minimum(one, other).ravel()).factor
+
     def equal_twice(self, i: int) -> Fraction | None:
         found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
         return None if found.factor is None else found.factor * WORDS
