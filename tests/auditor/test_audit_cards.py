@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.analyst.release import Release
-from sfumato.auditor.attackers.averaging import recovery
+from sfumato.auditor.attackers.averaging import recovery, sampled_recovery
 from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.order import Estimator
@@ -126,6 +126,10 @@ def test_figures_of_all_that_can_be_published(mechanism: Mechanism) -> None:
     assert recovery(mechanism, [counts], 1).mean == pytest.approx(float(sum(map(max, joint))))
     twice = sum(max(first[x] * second[x] for x in range(m)) for first in joint for second in chance)
     assert recovery(mechanism, [counts], 2).mean == pytest.approx(float(twice))
+
+    drawn = sampled_recovery(matrix, counts / counts.sum(), 2, np.full(m, np.inf), seed=1)
+    assert drawn.interval is not None
+    assert drawn.interval[0] - 0.01 < float(twice) < drawn.interval[1] + 0.01
 
     holding = Holding.of(matrix)
     assert holding is not None

@@ -38,7 +38,7 @@ groups must be of one cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,10 +63,12 @@ from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import WORDS
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation
 
 MOST_ENUMERATED = 2 * 10**7  # what can be published of two releases times values, up to which all of it is enumerated
+SAMPLED = 5_000  # records that are drawn with a matrix that has too many entries to write them down
 SIMULATED, SIMULATED_ROWS = 20_000, 2_000  # records, and people with rows, that are drawn where that is too much
 NORMAL_95 = 1.959964
 IF_VALUES_STAY = (
@@ -143,11 +145,36 @@ def simulated_recovery(
     """Return it from drawn records, with 95% limits of the share: the mean of their largest beliefs is its estimate."""
     draw = simulation(seed)
     steps = np.cumsum(channel, axis=0).T  # [x, outcome]
-    largest, beyond, worst, protected = np.empty(records), 0, 0.0, np.isfinite(limits)
-    for record, x in enumerate(draw.choice(shares.size, records, p=shares)):
+
+    def weights_of(x: int) -> FloatArray:
         outcomes = np.searchsorted(steps[x], draw.random(releases) * steps[x, -1], side="right")
-        beliefs = shares * channel[outcomes].prod(axis=0)
-        beliefs /= beliefs.sum()
+        return np.asarray(shares * channel[outcomes].prod(axis=0))
+
+    return _measured(map(weights_of, draw.choice(shares.size, records, p=shares)), records, limits)
+
+
+def sampled_recovery(
+    matrix: Matrix,
+    shares: FloatArray,
+    releases: int,
+    limits: FloatArray,
+    seed: int | None = None,
+    records: int = SAMPLED,
+) -> RowBeliefs:
+    """Return it from drawn records where one matrix for all rows has too many entries to write them down."""
+    draw, values = simulation(seed), np.arange(shares.size)
+    true = draw.choice(shares.size, records, p=shares).astype(np.int32)
+    words = draw.integers(0, WORDS, (releases, records), dtype=np.uint64)
+    published = np.array([matrix.sample(true, of_release) for of_release in words])
+    seen = (np.prod([matrix.chances(np.full(shares.size, y), values) for y in shown], axis=0) for shown in published.T)
+    return _measured((shares * chances for chances in seen), records, limits)
+
+
+def _measured(weights: Iterable[FloatArray], records: int, limits: FloatArray) -> RowBeliefs:
+    """Return what the beliefs about so many drawn records show; weights: of each, its beliefs up to a factor."""
+    largest, beyond, worst, protected = np.empty(records), 0, 0.0, np.isfinite(limits)
+    for record, of_record in enumerate(weights):
+        beliefs = of_record / of_record.sum()
         largest[record] = beliefs.max()
         beyond += int((beliefs > limits).any())
         worst = max(worst, float(beliefs[protected].max(initial=0)))
@@ -167,8 +194,8 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed
     if mechanism.is_whole and mechanism.matrix.retention is not None:
         protected = np.array([1.0 if bound.gamma is not None else math.inf for bound in mechanism.bounds])
         return exact_recovery(mechanism.matrix, shares, releases, protected)
-    if sum(table.matrix.outputs for table in mechanism.tables) * shares.size > MOST_ENUMERATED:
-        raise DoesNotApply("what can be published and the values have too many combinations.")
+    if mechanism.is_whole and mechanism.matrix.outputs * shares.size > MOST_ENUMERATED:
+        return sampled_recovery(mechanism.matrix, shares, releases, limits, seed)
     channel = dealt_channel(mechanism, quotas)
     if len(channel) ** releases * shares.size <= MOST_ENUMERATED:
         return enumerated_recovery(channel, shares, releases, limits)
