@@ -24,8 +24,6 @@ import numpy.typing as npt
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.block import BlockMatrix
-from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
 
@@ -156,7 +154,7 @@ class Mechanism:
     @property
     def epsilon(self) -> float:
         """Local differential privacy of the domain: infinite where a sub-table excludes values."""
-        return self.matrix.epsilon if self.is_whole else math.inf
+        return epsilon_of(self.matrix) if self.is_whole else math.inf
 
     @property
     def condition_number(self) -> float:
@@ -219,6 +217,12 @@ class Mechanism:
             spread = table.matrix.inverse_squared_apply(table.matrix.apply(x)) - x
             total[table.codes] += np.maximum(0, spread)
         return total
+
+
+def epsilon_of(matrix: Matrix) -> float:
+    """Return the local differential privacy of a matrix, the logarithm of its largest ratio; infinite without one."""
+    ratio = matrix.largest_ratio
+    return math.inf if ratio is None else math.log(ratio)
 
 
 def set_columns(mechanisms: Iterable[Mechanism]) -> frozenset[str]:
@@ -290,11 +294,15 @@ def read_bound(raw: dict[str, Any]) -> Bound:
 
 
 def read_matrix(raw: dict[str, Any]) -> Matrix:
-    """Return a matrix that was written: its key tells its kind."""
+    """Return a matrix that was written: its key tells its kind, which is loaded when there is one."""
     if (noise := raw.get("noise")) is not None:
         return PerturbationMatrix.read(noise)
     if (columns := raw.get("columns")) is not None:
         return DenseMatrix.read(columns, raw.get("cards"))
     if (blocks := raw.get("blocks")) is not None:
+        from sfumato.values.matrix.block import BlockMatrix
+
         return BlockMatrix.read(blocks)
+    from sfumato.values.matrix.deck import DeckMatrix
+
     return DeckMatrix.read(raw["deck"])

@@ -25,7 +25,7 @@ from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.methods.response.solver import solve
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.mechanism import NO_BOUND, Mechanism
+from sfumato.values.mechanism import NO_BOUND, Mechanism, epsilon_of
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, RiskLimit, exact
 
@@ -156,7 +156,7 @@ def _alone(axes: Axes, risk: type[Risk], found: Response) -> Iterator[tuple[str,
 def _attributes(axes: Axes, found: Response) -> Iterator[AttributeFigures]:
     names = [*axes.profile.quasi_identifiers, axes.profile.sensitive_domain.name]
     for name, channel in zip(names, axes.channels(found.channels), strict=True):
-        epsilon = channel.matrix.epsilon if channel.noise else math.inf
+        epsilon = epsilon_of(channel.matrix) if channel.noise else math.inf
         yield AttributeFigures(
             name, channel.size, channel.diagonal, channel.retention, None if math.isinf(epsilon) else epsilon
         )

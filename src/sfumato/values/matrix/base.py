@@ -16,7 +16,6 @@ that A o is unbiased, and of least variance where all values are equally frequen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -44,7 +43,6 @@ class Estimable(Protocol):
     @property
     def outputs(self) -> int:
         """K, the number of what can be published."""
-        return self.size
 
     @property
     def retention(self) -> FloatArray | None:
@@ -103,7 +101,6 @@ class Matrix(Estimable, Protocol):
     @property
     def publishes_values(self) -> bool:
         """Whether values of the domain are published; else cards are, which are numbered from 0."""
-        return True
 
     def card(self, number: int) -> CodeArray:
         """Return the values that a published output stands for, ascending: itself, or those of the card."""
@@ -216,11 +213,6 @@ class Matrix(Estimable, Protocol):
 
     def equal_twice(self, i: int) -> Fraction | None:
         """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded."""
-
-    @property
-    def epsilon(self) -> float:
-        """Local differential privacy, the logarithm of `largest_ratio`; infinite where that is unbounded."""
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
