@@ -19,11 +19,11 @@ from sfumato.analyst.ask.numbers import check_weight, check_weights
 from sfumato.analyst.ask.query import Measure, Query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.ask.where import no_column, parsed
-from sfumato.analyst.asked import Asked
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import COUNT
 from sfumato.analyst.measures import NEGLIGIBLE, missing_notes, quotient_figure
 from sfumato.analyst.randomized.figures import Figures, hidden_columns
+from sfumato.analyst.sql import Asked
 from sfumato.errors import UsageError
 from sfumato.release.reading import manifest_types
 
