@@ -165,9 +165,14 @@ class Dense:
     def _inverse(self, part: dict[str, Any]) -> Array:
         """Return the inverse of a sub-table's matrix, with zeros for the values that it has not."""
         own = part["values"] or range(len(self.values))
-        noise = np.broadcast_to([int(w) / 2**64 for w in part["noise"]["weights"]], len(own))
+        if "blocks" in part:  # weights[b][a] for each value of class b, of one of class a
+            classes, weights = part["blocks"]["classes"], part["blocks"]["weights"]
+            matrix = np.array([[int(weights[b][a]) / 2**64 for a in classes] for b in classes])
+            matrix += np.diag(1 - matrix.sum(axis=0))  # what is left stays
+        else:
+            noise = np.broadcast_to([int(w) / 2**64 for w in part["noise"]["weights"]], len(own))
+            matrix = np.tile(noise, (len(own), 1)) + np.diag(1 - len(own) * noise)
         inverse = np.zeros((len(self.values), len(self.values)))
-        matrix = np.tile(noise, (len(own), 1)) + np.diag(1 - len(own) * noise)
         inverse[np.ix_(own, own)] = np.linalg.inv(matrix)
         return inverse
 

@@ -9,6 +9,7 @@ import pytest
 
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import epsilon_of
 
 
 def random_product(rng: np.random.Generator) -> ProductMatrix:
@@ -37,7 +38,7 @@ def test_products_equal_dense_ones(seed: int) -> None:
     assert product.least_chance == pytest.approx(dense.min(axis=1))
     assert product.condition_number == pytest.approx(np.linalg.cond(dense))
     ratio = max(np.log(row.max() / row.min()) for row in dense)
-    assert sum(factor.epsilon for factor in product.factors) == pytest.approx(ratio)
+    assert sum(epsilon_of(factor) for factor in product.factors) == pytest.approx(ratio)
 
 
 def test_a_factor_without_an_inverse_leaves_none() -> None:
