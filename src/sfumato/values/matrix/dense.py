@@ -383,11 +383,14 @@ def _largest(above: WordArray, *below: WordArray) -> _Largest:
     best = float(ratios.max())
     if math.isinf(best):
         return _Largest(None, int(ratios.argmax()))
-    found: dict[Fraction, int] = {}
-    for at in np.flatnonzero(ratios >= best * (1 - CLOSE)).tolist():
-        found.setdefault(Fraction(int(above[at]), math.prod(int(part[at]) for part in below)), at)
-    factor = max(found)
-    return _Largest(factor, found[factor])
+    close = np.flatnonzero(ratios >= best * (1 - CLOSE))
+    over = above[close].tolist()
+    under = [math.prod(parts) for parts in zip(*(part[close].tolist() for part in below), strict=True)]
+    most = 0
+    for at in range(1, len(over)):  # by products of integers: a fraction would be reduced first
+        if over[at] * under[most] > over[most] * under[at]:
+            most = at
+    return _Largest(Fraction(over[most], under[most]), int(close[most]))
 
 
 def _scaled(column: Sequence[int]) -> list[int]:
