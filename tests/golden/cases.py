@@ -233,6 +233,9 @@ def _perturbed() -> Iterator[Case]:
     yield Case("fine-grain, least error", _policy(least, RHO + PER_VALUE, diagnosis=DECLARED), in_full=True)
     cover = _named("fine-grain", "upward_only = true")
     yield Case("fine-grain, least error, upward only", _policy(cover, RHO + PER_VALUE, diagnosis=DECLARED))
+    for form in ("set", "card"):
+        subset = _named("subset", f'form = "{form}"')
+        yield Case(f"subset, {form}s", _policy(subset, "gamma = 2", diagnosis=DECLARED), in_full=form == "set")
     yield Case("fine-grain, two columns", _policy(fine, PER_PAIR, **pairs))
     yield Case(
         "fine-grain, gamma, a row counts",
