@@ -1,7 +1,7 @@
 """Publishing against plain copies of the same file by pyarrow, polars and DuckDB, in one run.
 
     python benchmarks/publish.py                      Parquet, 20M rows, with and without a shuffle
-    python benchmarks/publish.py --method small-domain    the same with another method
+    python benchmarks/publish.py --method small-domain    the same with another method; subset/card, subset/set: its forms
     python benchmarks/publish.py --csv                CSV
     python benchmarks/publish.py --memory             peak memory at 5M, 20M and 50M rows
 
@@ -160,10 +160,12 @@ def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
     scan, profile, plan, publish = sf.scan, sf.profile, sf.plan, sf.publish  # loads them, as the copies' engines are
     csv = source.suffix == ".csv"
     text = stated(ROLES)
-    method, order = codec.split()
+    named, order = codec.split()
+    method, _, form = named.partition("/")
+    options = f'form = "{form}"\n' if form else ""
     output = f'[output]\nformat = "{"csv" if csv else "parquet"}"\norder = "{ORDERS[order]}"'
     requirement = "[requirement]\nrho1 = 0.2\nrho2 = 0.5"
-    policy = sf.Policy.parse(f'{text}\n[method]\nname = "{method}"\n{requirement}\n{output}')
+    policy = sf.Policy.parse(f'{text}\n[method]\nname = "{method}"\n{options}{requirement}\n{output}')
 
     def run() -> None:
         table = scan(source, policy)

@@ -32,6 +32,7 @@ KEY = SecretKey.from_seed(5)
 SETS = 'attribute_sets = [["sex"], ["sex", "re.gion"]]\n'
 METHODS: dict[str, tuple[str, str, str]] = {  # the sensitive column, requirement, options
     "uniform": ("disease", "rho1 = 0.2\nrho2 = 0.5", ""),
+    "subset": ("job `x`", "gamma = 3", 'form = "set"'),
     "fine-grain": ("disease", "rho1 = 0.2\nrho2 = 0.5", ""),
     "small-domain": ("job `x`", 'rho1 = "1/5"\nrho2 = "1/2"', "minimum_sub_table = 200"),
     "randomized-response": ("disease", "risk_limit = 0.41", ""),
