@@ -1,7 +1,7 @@
 """Publishing against plain copies of the same file by pyarrow, polars and DuckDB, in one run.
 
     python benchmarks/publish.py                      Parquet, 20M rows, with and without a shuffle
-    python benchmarks/publish.py --method small-domain    the same with another method; subset/card, subset/set: its forms
+    python benchmarks/publish.py --method small-domain    the same with another method; subset/card and subset/set too
     python benchmarks/publish.py --csv                CSV
     python benchmarks/publish.py --memory             peak memory at 5M, 20M and 50M rows
 
