@@ -94,13 +94,16 @@ def as_lists(column: Any) -> Any:
     sets = pc.split_pattern(column.dictionary, BETWEEN)
     values = sets.flatten().dictionary_encode()
     starts, codes = as_numpy(sets.offsets).astype(np.int64), as_numpy(values.indices)
-    chosen = as_numpy(column.indices)
-    sizes = np.diff(starts)[chosen]
+    chosen, of_set = as_numpy(column.indices), np.diff(starts)
+    sizes = of_set[chosen]
     ends = np.cumsum(sizes)
-    places = np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(int(ends[-1]) if ends.size else 0)
+    if (of_set == of_set[:1]).all():  # whole rows of a table of sets
+        members = codes.reshape(of_set.size, -1)[chosen].ravel()
+    else:
+        members = codes[np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(int(ends[-1]))]
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    members = pa.DictionaryArray.from_arrays(from_numpy(codes[places]), values.dictionary)
-    return pa.ListArray.from_arrays(from_numpy(offsets), members)
+    listed = pa.DictionaryArray.from_arrays(from_numpy(members), values.dictionary)
+    return pa.ListArray.from_arrays(from_numpy(offsets), listed)
 
 
 class ParquetWriter:
