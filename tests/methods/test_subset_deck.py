@@ -20,6 +20,7 @@ from sfumato.methods.subset.deck import (
 )
 from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.matrix.deck import MOST_CARDS
 from tests.conftest import slow
 
 
@@ -146,3 +147,11 @@ def test_the_sequence_of_the_search_is_splitmix() -> None:
 def test_what_is_no_card_is_refused(m: int, k: int) -> None:
     with pytest.raises(ValueError, match="card"):
         make_deck(m, k)
+
+
+@pytest.mark.parametrize(("m", "k", "loss"), [(80_000, 16_000, 0.1), (300_000, 2_970, 1)])
+def test_decks_of_very_many_values_can_be_drawn_from(m: int, k: int, loss: float) -> None:
+    """They have few blocks, which costs more."""
+    deck = make_deck(m, k)
+    assert deck.cards <= MOST_CARDS
+    assert deck.loss < loss

@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from sfumato.methods.subset.design import Subset
 from sfumato.values.arrays import FloatArray, IntArray, WordArray
+from sfumato.values.matrix.deck import MOST_CARDS
 
 MOST_BLOCKS = 64
 SMALL_LOSS = 0.002
@@ -124,7 +125,11 @@ def _indicators(m: int, blocks: IntArray) -> FloatArray:
 
 
 def _searched(m: int, k: int) -> FloatArray:
-    """Double the blocks, and improve them, until their loss is small; return the best found."""
+    """Double the blocks, and improve them, until their loss is small; return the best found.
+
+    A deck of more cards than can be drawn from is not looked for.
+    """
+    most = min(MOST_BLOCKS, MOST_CARDS // m)
     found = []
     blocks = _scattered(m, k, 0, 1)
     while True:
@@ -132,7 +137,7 @@ def _searched(m: int, k: int) -> FloatArray:
         search.improve(tries=len(blocks) * min(max(40_000 // m, 3), 20))
         blocks = search.chosen
         found.append((search.objective, blocks))
-        if search.objective < SMALL_LOSS or len(blocks) >= MOST_BLOCKS:
+        if search.objective < SMALL_LOSS or 2 * len(blocks) > most:
             return min(found, key=lambda pair: pair[0])[1]
         blocks = np.vstack((blocks, _scattered(m, k, len(blocks), 2 * len(blocks))))
 
