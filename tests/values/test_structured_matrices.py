@@ -215,6 +215,13 @@ def test_decks_never_exceed_their_factor() -> None:
         assert gamma * (1 - Fraction(1, 2**40)) < found <= gamma
 
 
+def test_a_deck_of_equal_weights_still_has_the_units_that_are_left() -> None:
+    """2^64 is no multiple of 7 cards: some get a unit more, and a factor of 1 would be broken."""
+    deck = DeckMatrix(7, np.array([[0, 1, 3]], dtype=np.int32), 2**64 // 7, 2**64 // 7)
+    rows = [[deck.weight(card, x) for x in range(7)] for card in range(7)]
+    assert deck.largest_ratio == max(Fraction(max(row), min(row)) for row in rows) > 1
+
+
 @pytest.mark.parametrize("matrix", _cases()[::12], ids=lambda matrix: type(matrix).__name__)
 def test_they_are_written_and_read(matrix: Matrix) -> None:
     again = read_matrix(json.loads(json.dumps(matrix.written())))

@@ -314,8 +314,12 @@ class DeckMatrix(Matrix):
 
     @property
     def largest_ratio(self) -> Fraction | None:
-        """W/V, which is reached wherever a card without the value has no unit more, and hardly missed elsewhere."""
-        return Fraction(self.inside, self.outside) if self.outside else None
+        """W/V, which is reached wherever a card without the value has no unit more, and hardly missed elsewhere.
+
+        Where W is V, such a unit is all that tells entries apart.
+        """
+        most = max(self.inside, self.outside + (self._left > 0))
+        return Fraction(most, self.outside) if self.outside else None
 
     def upward(self, i: int) -> Fraction | None:
         return self.largest_ratio
