@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sfumato.errors import Infeasible
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 
@@ -105,3 +107,29 @@ def test_values_must_be_of_the_domain(codes: list[int], complaint: str) -> None:
 def test_several_sub_tables_need_a_label() -> None:
     with pytest.raises(ValueError, match="label"):
         Mechanism(DOMAIN, several().tables)
+
+
+# --- sets as they are written -----------------------------------------------------------------------------------------
+
+
+def sets_of(values: tuple[str | None, ...], members: int) -> Mechanism:
+    """Publish all shifts of the first values, as sets."""
+    deck = DeckMatrix.within(len(values), np.arange(members, dtype=np.int32)[None, :], Fraction(3))
+    return Mechanism.single(SensitiveDomain((Domain("d", values),)), deck, (Bound(Fraction(3)),) * len(values), "set")
+
+
+def test_a_missing_value_stands_in_a_set_by_its_label() -> None:
+    assert sets_of(("a", "b", "c", None), 2).published.values == ("a|b", "b|c", "c|(missing)", "a|(missing)")
+
+
+@pytest.mark.parametrize(
+    ("values", "why"), [(("(missing)", "a", "b", None), "written alike"), (("a|b", "a", "b", "c"), "holds '|'")]
+)
+def test_values_that_a_set_cannot_tell_apart_are_refused(values: tuple[str | None, ...], why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        _ = sets_of(values, 2).published
+
+
+def test_sets_that_would_fill_the_memory_are_refused() -> None:
+    with pytest.raises(ValueError, match="12,000 sets list 72,000,000 values"):
+        _ = sets_of(tuple(map(str, range(12_000))), 6_000).published

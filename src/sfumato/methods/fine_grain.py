@@ -32,6 +32,7 @@ from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.block import BlockMatrix
+from sfumato.values.matrix.deck import MOST_CARDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.profile import Profile
 
@@ -169,11 +170,11 @@ def _choices(
     bounds = figures.bounds
     strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
     solve = solve_both if "downward" in directions else solve_upward
-    for name, matrix, form in (
-        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight), "value"),
-        ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), bounds, directions), "value"),
-        ("uniform", round_within(strictest_retention(gamma), bounds, BOTH), "value"),
-        ("subset", best_deck(figures.domain.size, strictest), "card"),
+    for name, matrix in (
+        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight)),
+        ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), bounds, directions)),
+        ("uniform", round_within(strictest_retention(gamma), bounds, BOTH)),
     ):
-        if form == "value" or len(figures.domain.parts) == 1:
-            yield Choice(name, figures.error_under(matrix))
+        yield Choice(name, figures.error_under(matrix))
+    if len(figures.domain.parts) == 1 and figures.domain.size <= MOST_CARDS:
+        yield Choice("subset", figures.error_under(best_deck(figures.domain.size, strictest)))

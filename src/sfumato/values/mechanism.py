@@ -12,7 +12,7 @@ record's label says which, and every sub-table has values and a matrix of its ow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +33,8 @@ LABEL = "sub_table"
 KEPT = -1
 BETWEEN = "|"
 """Between the values of a set."""
+MOST_LISTED = 1 << 24
+"""Values of all sets that can be published together: as texts they take some hundred megabytes."""
 
 Form = Literal["value", "set", "card"]
 """What is published of a record."""
@@ -108,7 +110,7 @@ class Mechanism:
     def published(self) -> SensitiveDomain:
         """What can be published, by the codes that `sample` returns: the domain itself, or cards as they are written.
 
-        Raise `ValueError` if two cards would be written alike, or a card like a value.
+        Raise `ValueError` if two cards would be written alike, or a card like a value, or there are too many.
         """
         if self.form == "value":
             return self.domain
@@ -116,10 +118,9 @@ class Mechanism:
         if self.form == "card":
             texts = [f"card {number + 1}" for number in numbers]
         else:
-            labels = [label(value) for value in own.values]
+            labels = own.labels
+            _check_sets(labels, self.matrix)
             texts = [BETWEEN.join(labels[code] for code in self.matrix.card(number).tolist()) for number in numbers]
-            if bad := next((text for text in labels if BETWEEN in text), None):
-                raise ValueError(f"the value {bad!r} holds {BETWEEN!r}, which stands between the values of a set")
         if len(set(texts)) < len(texts) or (self.form == "card" and not set(texts).isdisjoint(own.values)):
             raise ValueError("two cards, or a card and a value, would be written alike")
         return SensitiveDomain((Domain(own.name, tuple(texts)),))
@@ -223,6 +224,16 @@ def epsilon_of(matrix: Matrix) -> float:
     """Return the local differential privacy of a matrix, the logarithm of its largest ratio; infinite without one."""
     ratio = matrix.largest_ratio
     return math.inf if ratio is None else math.log(ratio)
+
+
+def _check_sets(labels: Sequence[str], matrix: Matrix) -> None:
+    """Raise unless the values of a set can be told from each other, and all sets be written down."""
+    if bad := next((text for text in labels if BETWEEN in text), None):
+        raise ValueError(f"the value {bad!r} holds {BETWEEN!r}, which stands between the values of a set")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"the missing value and the value {label(None)!r} would be written alike")
+    if (listed := matrix.outputs * matrix.card(0).size) > MOST_LISTED:
+        raise ValueError(f"{matrix.outputs:,} sets list {listed:,} values, more than {MOST_LISTED:,}")
 
 
 def set_columns(mechanisms: Iterable[Mechanism]) -> frozenset[str]:

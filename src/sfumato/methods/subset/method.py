@@ -15,14 +15,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sfumato.errors import PolicyError
+from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.perturbation import Drawing
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.deck import DeckMatrix
-from sfumato.values.mechanism import Bound, Form
+from sfumato.values.matrix.deck import MOST_CARDS, DeckMatrix
+from sfumato.values.mechanism import MOST_LISTED, Bound, Form
 
 MOST_IN_SET = 20
 """Values of a set that is published as such, where the policy leaves it open: a longer list tells nobody anything."""
@@ -63,7 +63,8 @@ class Subset(Drawing):
                 f"Ask for members = {domain.size // 2} or fewer, or leave it out.",
             )
         deck = deck_of(domain.size, members, strictest)
-        return deck.with_distinct_cards() if self.form_of(deck) == "set" else deck
+        is_written = self.form_of(deck) == "set" and deck.outputs * members <= MOST_LISTED
+        return deck.with_distinct_cards() if is_written else deck
 
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published."""
@@ -79,4 +80,9 @@ def deck_of(values: int, members: int, gamma: Fraction) -> DeckMatrix:
     """Return a deck of sets of so many values."""
     from sfumato.methods.subset.deck import make_deck
 
+    if values > MOST_CARDS:
+        raise Infeasible(
+            f"There are {values:,} values; sets are drawn of at most {MOST_CARDS:,}.",
+            "Merge values, or choose the method uniform.",
+        )
     return DeckMatrix.within(values, make_deck(values, members).blocks.astype(np.int32), gamma)
