@@ -149,3 +149,24 @@ def test_a_limit_that_cannot_be_read_is_told(
     (release.folder / "manifest.json").write_text(json.dumps(raw), encoding="utf-8")
     found = open_release(release.folder).verify()
     assert next(check.detail for check in found.checks if check.name == "guarantee, as stated").startswith(told)
+
+
+def as_sets(raw: dict[str, Any]) -> None:
+    raw["mechanisms"][0]["form"] = "set"
+
+
+def named_like_a_card(raw: dict[str, Any]) -> None:
+    raw["mechanisms"][0]["domain"][0]["values"] = ("card 1", "flu", "gout", "mumps")
+
+
+@pytest.mark.parametrize("change", [as_sets, named_like_a_card])
+def test_cards_that_would_be_written_alike_fail(change: Callable[[dict[str, Any]], None], tmp_path: Path) -> None:
+    """Of four values two at a time a deck has some sets twice: that is for numbers of cards, and not for sets."""
+    options = 'members = 2\nform = "card"'
+    table = scan(patients(2000), make_policy(ROLES, "gamma = 2", "subset", "", options))
+    release = publish(table, plan(profile(table), table.policy.method, table.policy.requirement), tmp_path / "r")
+    raw = release.manifest.model_dump()
+    change(raw)
+    found = sealed(Manifest.model_validate(raw), release.folder).verify()
+    told = {check.name: check.detail for check in found.checks if check.status == "fails"}
+    assert "written alike" in told["domain"]

@@ -92,10 +92,15 @@ def _drawn(
     release: ReleaseFolder, mechanism: Mechanism, mechanisms: Sequence[Mechanism], counted: list[Any]
 ) -> Iterator[Check]:
     """What a mechanism published must lie in its domain, and be possible under its matrices."""
-    domain = mechanism.published
+    about_domain = _of("domain", mechanism, mechanisms)
+    try:
+        domain = mechanism.published
+    except ValueError as problem:  # a hostile manifest: no such release is made
+        yield Check(about_domain, "fails", f"Its cards cannot be read: {problem}.")
+        return
     observed, outside = _by_sub_table(mechanism, counted)
     yield outcome(
-        _of("domain", mechanism, mechanisms),
+        about_domain,
         not outside,
         f"Every published {domain.name} is one of {domain.size:,} {'values' if mechanism.form == 'value' else 'cards'}"
         + (", and one of its sub-table's." if mechanism.label else "."),
