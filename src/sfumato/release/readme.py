@@ -93,8 +93,8 @@ def _cards(mechanism: MechanismPart) -> Iterator[str]:
     name, matrix = mechanism.domain[0].name, mechanism.value.matrix
     sizes = {matrix.card(number).size for number in range(min(matrix.outputs, MOST_LOOKED_AT))}
     values = f"{min(sizes)} of" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)} of"
-    held = matrix.holds_truth
-    share = f"{held.min():.1%}" if held.min() == held.max() else f"{held.min():.1%} to {held.max():.1%}"
+    least, most = (f"{share:.1%}" for share in (matrix.holds_truth.min(), matrix.holds_truth.max()))
+    share = least if least == most else f"{least} to {most}"
     what = "a set of values" if mechanism.form == "set" else "the number of a card, which stands for a set of values"
     yield (
         f"`{name}` is **randomized**: each record shows {what}, {values} the {matrix.size:,} that there are. The set "
