@@ -18,6 +18,7 @@ from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
 from sfumato.release.manifest import Manifest
+from sfumato.values.matrix.deck import DeckMatrix
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients, sealed
 
@@ -170,3 +171,13 @@ def test_cards_that_would_be_written_alike_fail(change: Callable[[dict[str, Any]
     found = sealed(Manifest.model_validate(raw), release.folder).verify()
     told = {check.name: check.detail for check in found.checks if check.status == "fails"}
     assert "written alike" in told["domain"]
+
+
+def test_the_chances_of_all_cards_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deck may have a million cards, and makes a list of as many numbers whenever it is asked."""
+    table = scan(patients(2000), make_policy(ROLES, "gamma = 2", "subset", "", 'members = 2\nform = "card"'))
+    release = publish(table, plan(profile(table), table.policy.method, table.policy.requirement), tmp_path / "r")
+    asked, chances = [], DeckMatrix.least_chance.fget
+    monkeypatch.setattr(DeckMatrix, "least_chance", property(lambda deck: asked.append(deck) or chances(deck)))
+    assert release.verify().holds
+    assert len(asked) == 1

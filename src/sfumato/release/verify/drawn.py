@@ -142,13 +142,13 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
     """
     odd, widest = [], 0.0
     for number, (table, of_table) in enumerate(zip(mechanism.tables, observed, strict=True), start=1):
-        matrix, total = table.matrix, sum(of_table.values())
+        least, most, total = table.matrix.least_chance, table.matrix.most_chance, sum(of_table.values())
         if not total:
             continue
         margin = math.sqrt(math.log(2 * cells / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
         widest = max(widest, margin)
         for place, (code, rows) in enumerate(of_table.items()):
-            if not matrix.least_chance[place] - margin <= rows / total <= matrix.most_chance[place] + margin:
+            if not least[place] - margin <= rows / total <= most[place] + margin:
                 value = repr(mechanism.published.labels[code])
                 odd.append(f"{value} in sub-table {number}" if mechanism.label else value)
     return outcome(
