@@ -18,6 +18,7 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import load_plan
 from sfumato.methods.response.joint import JointTable
 from sfumato.publisher.policy import Policy
+from tests.conftest import make_policy
 from tests.constants import set_constants
 
 UNIFORM = """
@@ -294,3 +295,14 @@ def test_what_is_published_for_a_reason_is_told_to_who_signs(tmp_path: Path) -> 
     table = sf.scan(rows, policy)
     told = sf.plan(sf.profile(table), policy.method, policy.requirement).explain()
     assert f"'rid' is published as it is, whatever it tells of who people are. The policy says why: {reason}." in told
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "hint"), [("set", "a|b", 'Ask for form = "card"'), ("card", "card 1", "Merge")]
+)
+def test_cards_that_cannot_be_written_stop_the_plan(form: str, value: str, hint: str) -> None:
+    rows = pa.table({"age": [1, 2, 3, 4] * 25, "disease": [value, "flu", "gout", "mumps"] * 25})
+    policy = make_policy({"age": "drop", "disease": "sensitive"}, "gamma = 2", "subset", "", f'form = "{form}"')
+    with pytest.raises(PolicyError, match="cannot be published") as error:
+        sf.plan(sf.profile(sf.scan(rows, policy)), policy.method, policy.requirement)
+    assert str(error.value.hint).startswith(hint)

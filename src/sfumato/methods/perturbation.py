@@ -195,9 +195,10 @@ def _check_written(mechanism: Mechanism) -> None:
     try:
         _ = mechanism.published
     except ValueError as problem:
+        other = 'Ask for form = "card", merge' if mechanism.form == "set" else "Merge"
         raise PolicyError(
             f"{mechanism.domain.name!r} cannot be published as {mechanism.form}s: {problem}.",
-            'Ask for form = "card", merge the value, or rename it.',
+            f"{other} the value, or rename it.",
         ) from None
 
 
