@@ -138,7 +138,7 @@ class OddsClaim(Claim):
             yield "Someone who knows all other records may learn from what was computed from the table, by that alone."
         yield PER_ROW
         yield NOT_OF
-        if any(b.gamma is None for b in table.bounds):
+        if self.scope == "single values" and any(b.gamma is None for b in table.bounds):
             yield "Values without a requirement are not protected."
 
     def downward_limit(self, domain: SensitiveDomain, table: SubTable) -> str:

@@ -114,13 +114,14 @@ class Mechanism:
         """
         if self.form == "value":
             return self.domain
-        (own,), numbers = self.domain.parts, range(self.matrix.outputs)
+        (own,), matrix = self.domain.parts, self.matrix
+        numbers = range(matrix.outputs)
         if self.form == "card":
             texts = [f"card {number + 1}" for number in numbers]
         else:
             labels = own.labels
-            _check_sets(labels, self.matrix)
-            texts = [BETWEEN.join(labels[code] for code in self.matrix.card(number).tolist()) for number in numbers]
+            _check_sets(labels, matrix)
+            texts = [BETWEEN.join(labels[code] for code in matrix.card(number).tolist()) for number in numbers]
         if len(set(texts)) < len(texts) or (self.form == "card" and not set(texts).isdisjoint(own.values)):
             raise ValueError("two cards, or a card and a value, would be written alike")
         return SensitiveDomain((Domain(own.name, tuple(texts)),))

@@ -28,6 +28,10 @@ MOST_IN_SET = 20
 """Values of a set that is published as such, where the policy leaves it open: a longer list tells nobody anything."""
 
 
+MOST_SHOWN = 1_000_000
+"""Values of all sets together, likewise: to list more takes longer than all the rest of a plan."""
+
+
 class Subset(Drawing):
     """Subset selection: a set of values is published of each record.
 
@@ -68,7 +72,8 @@ class Subset(Drawing):
 
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published."""
-        return self.form or ("set" if matrix.card(0).size <= MOST_IN_SET else "card")
+        size = matrix.card(0).size
+        return self.form or ("set" if size <= MOST_IN_SET and size * matrix.outputs <= MOST_SHOWN else "card")
 
 
 def best_deck(values: int, gamma: Fraction) -> DeckMatrix:
