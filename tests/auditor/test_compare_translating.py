@@ -42,6 +42,7 @@ def test_an_l_becomes_what_each_method_takes() -> None:
         "subset": rho,
         "ranges": rho,
         "plateau": rho,
+        "geometric": rho,
         "small-domain": rho,
         "randomized-response (quasi-identifiers)": third,
         "randomized-response (sensitive)": third,
@@ -92,8 +93,10 @@ def test_the_own_method_stays_as_the_policy_says(method: str, requirement: str, 
     own = [each for each in found if each.own]
     assert [each.name for each in own] == [name] == [own_name(policy)]
     assert own[0].policy(policy) is policy
-    others = [each for each in found if not each.own and each.method and "sensitive)" not in each.name]
-    assert all(each.policy(policy).columns == policy.columns for each in others)
+    others = {each.name: each for each in found if not each.own and each.method and "sensitive)" not in each.name}
+    with pytest.raises(PolicyError, match="add steps"):  # nobody else can say for how many steps it is to hold
+        others.pop("geometric").policy(policy)
+    assert all(each.policy(policy).columns == policy.columns for each in others.values())
 
 
 def test_a_record_key_is_left_out_of_trials() -> None:
@@ -118,7 +121,7 @@ def test_every_promise_names_another_attacker() -> None:
     policy = make_policy(ROLES, "l = 3", "anatomy")
     promises = {each.name.split(" (")[0]: each.promise for each in translations(policy, TABLE, Fraction(1, 3))}
     assert all("The odds of any statement" in promises.pop(name) for name in ("subset", "ranges", "plateau"))
-    assert len(set(promises.values())) == len(promises) == 8  # uniform's is that of the three
+    assert len(set(promises.values())) == len(promises) == 9  # uniform's is that of the three
     assert "No belief is bounded" in promises[GENERALIZATION]
     assert "depend on sex;" in promises["robust-anatomy"]
 
