@@ -11,7 +11,9 @@ from scipy.optimize import linprog
 
 from sfumato.methods.ordered.design import (
     OrderedErrors,
+    _Spectrum,
     _information_of_windows,
+    best_mixture,
     best_plateau,
     best_ranges,
     cards,
@@ -26,6 +28,7 @@ from sfumato.methods.ordered.design import (
 from sfumato.methods.subset.deck import make_deck
 from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.dense import MOST_ENTRIES
 from tests.conftest import slow
 
 E2 = math.exp(2)
@@ -83,6 +86,17 @@ def test_the_table_of_ordered_mechanisms(
     assert_errors(best_ranges(m, gamma).errors, single)
     assert_errors(best_ranges(m, gamma, sets=True).errors, sets)
     assert_errors(errors_of(random_thresholds(m, gamma)), threshold, mean_within=0.02)
+
+
+@pytest.mark.parametrize(
+    ("m", "gamma", "printed"),
+    [(16, 4, (2.55, 0.84)), (32, 4, (3.73, 1.01)), (64, E2, (2.10, 0.55)), (100, 4, (6.62, 1.39))],
+)
+def test_ranges_and_sets_have_the_printed_errors(m: int, gamma: float, printed: tuple[float, float]) -> None:
+    """To every printed digit with all sets; a deck of them is what is drawn, and loses next to nothing."""
+    found = best_mixture(m, gamma)
+    assert (round(found.errors.distribution, 2), round(found.errors.mean, 2)) == printed
+    assert_errors(errors_of(found.mechanism().chances), printed)
 
 
 def test_the_last_line_of_the_table() -> None:
@@ -227,6 +241,28 @@ def test_large_domains(m: int, gamma: float) -> None:
     assert sets.errors.distribution < single.errors.distribution < uniform
     if m <= 300:
         assert errors_of(windows(m, 1, gamma).chances).distribution == pytest.approx(uniform, rel=1e-6)
+
+
+@pytest.mark.parametrize(("m", "gamma"), [(6, 2), (16, 4), (40, 1.2), slow(100, 4)])
+def test_no_other_size_of_sets_is_better_beside_windows(m: int, gamma: float) -> None:
+    """Sets of k values are alike in all directions, so that the best k for counts is the best beside any windows."""
+    best = best_ranges(m, gamma, sets=True)
+    for k in range(1, m):
+        tried = [
+            _Spectrum.of_windows(m, width, Subset(gamma, m, k)).distribution(share)
+            for width in range(1, m + 1, max(1, m // 12))
+            for share in np.linspace(0.1, 0.9, 9)
+        ]
+        assert best.errors.distribution <= min(tried) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("m", "gamma"), [(3, 4), (10, 100), (150, 4), slow(1_000, 4), slow(1_154, 100)])
+def test_the_mixture_is_never_worse_than_single_values(m: int, gamma: float) -> None:
+    """Also where a dense matrix has room for one block of the deck only, which costs a third: 1,154 values."""
+    single, found = best_ranges(m, gamma), best_mixture(m, gamma)
+    assert errors_of(found.mechanism().chances).distribution <= single.errors.distribution * (1 + 1e-9)
+    assert m * len(found.mechanism().chances) <= MOST_ENTRIES
+    assert (found.members == 1) == (m in (3, 1_154) or gamma == 100)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.steps import StepsClaim, within_steps
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.ordered.design import best_ranges, windows
+from sfumato.methods.ordered.design import best_mixture, best_ranges, windows
 from sfumato.methods.ordered.drawing import OrderedDrawing, rounded
 from sfumato.methods.ordered.geometric import Geometric
 from sfumato.methods.ordered.plateau import Plateau
@@ -51,12 +51,12 @@ def odds(share: Fraction) -> Fraction:
 
 
 def random_method(kind: str, draw: random.Random) -> OrderedDrawing:
-    if kind == "ranges":
-        return Ranges()
+    if kind.startswith("ranges"):
+        return Ranges(mixed_with="values" if kind.endswith("values") else "sets")
     return Plateau() if kind == "plateau" else Plateau(alpha=draw.choice(["1/10", "0.3", "0.5", "0.8", "0.95"]))
 
 
-@pytest.mark.parametrize("kind", ["ranges", "plateau", "plateau, alpha"])
+@pytest.mark.parametrize("kind", ["ranges", "ranges, values", "plateau", "plateau, alpha"])
 def test_beliefs_in_every_statement_stay_within_rho_exactly(kind: str) -> None:
     draw = random.Random(7)
     for _ in range(INSTANCES):
@@ -77,7 +77,7 @@ def test_beliefs_in_every_statement_stay_within_rho_exactly(kind: str) -> None:
                 assert least <= sum(joint[threshold:]) / sum(joint) <= most
 
 
-@pytest.mark.parametrize("method", [Ranges(), Plateau(alpha=0.6)])
+@pytest.mark.parametrize("method", [Ranges(), Ranges(mixed_with="values"), Plateau(alpha=0.6)])
 def test_the_bound_is_used_up(method: OrderedDrawing) -> None:
     for m in (5, 12, 60):
         ratio = matrix_of(method, numbers(m), Fraction(4)).largest_ratio
@@ -88,6 +88,13 @@ def test_the_bound_is_used_up(method: OrderedDrawing) -> None:
 def test_what_integers_cannot_keep_is_refused() -> None:
     with pytest.raises(Infeasible, match="so strict that 64-bit sampling cannot keep it"):
         rounded(windows(3, 1, 4.0).chances, lambda matrix: matrix.largest_ratio == 1)
+
+
+@pytest.mark.parametrize("mixed_with", ["sets", "values"])
+@pytest.mark.parametrize("bits", [51, 70])
+def test_ranges_that_words_are_too_few_for_are_refused(mixed_with: Any, bits: int) -> None:
+    with pytest.raises(Infeasible, match="so strict that 64-bit sampling cannot keep it"):
+        matrix_of(Ranges(mixed_with=mixed_with), numbers(300), 1 + Fraction(1, 2**bits))
 
 
 def test_geometric_keeps_rho_within_its_steps_and_states_the_factor_for_everybody_exactly() -> None:
@@ -126,6 +133,24 @@ def test_ranges_of_four_values() -> None:
     assert matrix.dense()[:, 0] == pytest.approx(of_first)
 
 
+def test_ranges_and_sets_of_six_values() -> None:
+    """With gamma = 2 the windows hold three neighbours, and the sets two values: each of 15 once, of the deck twice."""
+    found = best_mixture(6, 2.0)
+    assert (found.width, found.members, len(found.deck.blocks)) == (3, 2, 5)
+    matrix = matrix_of(Ranges(), numbers(6), Fraction(2))
+    cards = [tuple(matrix.card(y).tolist()) for y in range(matrix.outputs)]
+    pairs, triples = set(combinations(range(6), 2)), {(f, f + 1, f + 2) for f in range(4)}
+    assert sorted(cards) == sorted(pairs | triples | {(0,), (5,)})
+    window, pair = found.share / (2 * 3 + 6 - 1), (1 - found.share) / (2 * 10 + 20)  # of one without the own value
+    chances = dict(zip(cards, matrix.dense()[:, 0], strict=True))
+    assert chances[0,] == pytest.approx(2 * window)
+    assert chances[0, 1] == pytest.approx(2 * window + 4 * pair)  # a window cut at the end, and a pair
+    assert chances[0, 2] == pytest.approx(4 * pair)
+    assert chances[2, 4] == pytest.approx(2 * pair)
+    assert chances[1, 2, 3] == pytest.approx(window)
+    assert cards[:4] == [(0, 1, 2), (0, 1), (0, 2), (0, 3)]  # numbered by the first place in which they differ
+
+
 def test_plateau_of_four_values() -> None:
     matrix = matrix_of(Plateau(alpha=0.5), numbers(4), Fraction(4))
     assert matrix.dense() * 42 == pytest.approx(
@@ -148,7 +173,7 @@ def test_the_order_is_that_of_the_numbers_and_not_of_the_codes() -> None:
     order = [3, 1, 0, 4, 2]
     plain, turned = (matrix_of(Plateau(alpha=0.7), domain, Fraction(4)).dense() for domain in (numbers(5), mixed))
     assert turned[np.ix_(order, order)] == pytest.approx(plain)
-    ranges = matrix_of(Ranges(), mixed, Fraction(2))
+    ranges = matrix_of(Ranges(mixed_with="values"), mixed, Fraction(2))
     for y in range(ranges.outputs):
         places = sorted(order.index(code) for code in ranges.card(y).tolist())
         assert all(b - a == 1 for a, b in pairwise(places))
@@ -164,7 +189,7 @@ def test_what_has_an_order(values: tuple[Any, ...]) -> None:
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [Ranges(), Plateau(alpha=0.6), Geometric(steps=2)])
+@pytest.mark.parametrize("method", [Ranges(), Ranges(mixed_with="values"), Plateau(alpha=0.6), Geometric(steps=2)])
 def test_draws_have_the_chances_of_the_matrix(method: OrderedDrawing) -> None:
     matrix, each = matrix_of(method, numbers(9), Fraction(3)), 40_000
     codes = np.repeat(np.arange(9, dtype=np.int32), each)
@@ -230,6 +255,7 @@ def table(rows: int = 6_000, seed: int = 2) -> pa.Table:
 
 CASES = [
     ("ranges", ""),
+    ("ranges", 'mixed_with = "values"'),
     ("ranges", 'form = "card"'),
     ("plateau", ""),
     ("plateau", "alpha = 0.7"),
@@ -338,6 +364,7 @@ def test_what_is_published_of_a_record(tmp_path: Path) -> None:
         return list(release.to_arrow()["age"].to_pylist())
 
     assert {value.count("|") for value in shown("")} == {0, 1, 2}
+    assert {value.count("|") for value in shown('mixed_with = "values"')} == {0, 1, 2}
     assert all(value.startswith("card ") for value in shown('form = "card"'))
 
 

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.matrix.ranges import Parts, RangesMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import read_matrix
 
@@ -44,9 +46,17 @@ def _random_dense(rng: np.random.Generator) -> DenseMatrix:
     return DenseMatrix.from_floats(rng.dirichlet(np.ones(outputs), m).T, 1e-12, cards)
 
 
+def _random_ranges(rng: np.random.Generator) -> RangesMatrix:
+    m = int(rng.integers(3, 9))
+    k = int(rng.integers(1, m // 2 + 1))
+    blocks = np.array([np.sort(rng.permutation(m)[:k]) for _ in range(int(rng.integers(1, 4)))])
+    order, width, share = rng.permutation(m).tolist(), int(rng.integers(1, m + 1)), rng.uniform(0.1, 0.9)
+    return Parts.within(order, width, share, blocks, 1 + Fraction(int(rng.integers(1, 80)), 10)).matrix()
+
+
 def _cases() -> list[Matrix]:
     rng = np.random.default_rng(11)
-    return [make(rng) for make in (_random_block, _random_deck, _random_dense) for _ in range(60)]
+    return [make(rng) for make in (_random_block, _random_deck, _random_dense, _random_ranges) for _ in range(60)]
 
 
 def _integers(matrix: Matrix) -> list[list[int]]:
@@ -230,6 +240,57 @@ def test_they_are_written_and_read(matrix: Matrix) -> None:
     assert [again.card(y).tolist() for y in range(matrix.outputs)] == [
         matrix.card(y).tolist() for y in range(matrix.outputs)
     ]
+
+
+def test_ranges_by_hand() -> None:
+    """Values 2, 0, 1 in this order, windows of two neighbours, and single values, for gamma = 3.
+
+    A window is cut to the first place, and one to the last: they are the single values there.
+    """
+    order, left = (2, 0, 1), WORDS // 2
+    parts = Parts.within(order, 2, 0.5, np.array([[0]]), Fraction(3))
+    window, single = -(-left // 8), -(-left // 5)  # 2 of 4 windows hold a value, 1 of 3 single ones
+    assert parts.outside == (window, single)
+    assert parts.inside == ((left - 2 * window) // 2, left - 2 * single)
+    assert parts.left == 0
+    matrix = parts.matrix()
+    assert [matrix.card(y).tolist() for y in range(5)] == [[0, 2], [2], [0, 1], [0], [1]]
+    assert [matrix.weight(1, x) for x in range(3)] == [sum(parts.outside), sum(parts.outside), sum(parts.inside)]
+    assert [matrix.weight(0, x) for x in range(3)] == [parts.inside[0], parts.outside[0], parts.inside[0]]
+
+
+def test_ranges_never_exceed_their_factor() -> None:
+    """Of 200 random ones in fractions, however the factor is rounded: gamma just above 1 too."""
+    rng = np.random.default_rng(8)
+    for _ in range(200):
+        m, gamma = int(rng.integers(2, 12)), 1 + Fraction(int(rng.integers(1, 10**6)), int(rng.integers(1, 10**9)))
+        k = int(rng.integers(1, max(2, m // 2)))
+        blocks = np.array([np.sort(rng.permutation(m)[:k]) for _ in range(int(rng.integers(0, 4)))]).reshape(-1, k)
+        matrix = Parts.within(range(m), int(rng.integers(1, m + 1)), rng.random(), blocks, gamma).matrix()
+        columns = _integers(matrix)
+        assert all(sum(column) == WORDS for column in columns)
+        assert all(max(row) <= gamma * min(row) for row in zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"order": [0, 1, 1]}, "an order of all values"),
+        ({"width": 4}, "windows of 1 to so many"),
+        ({"width": 0}, "windows of 1 to so many"),
+        ({"blocks": [[0], [1, 2]]}, "blocks of equally many places"),
+        ({"blocks": [[0, 3]]}, "blocks of equally many places"),
+        ({"blocks": [[0, 0]]}, "blocks of equally many places"),
+        ({"blocks": [[0, 1, 2]]}, "blocks of equally many places"),
+        ({"blocks": [[0]] * 500_000}, "at most 4,000,000 entries"),
+        ({"inside": ["1", "1"]}, "do not sum to 2\\^64"),
+        ({"outside": [str(2**63), "0"]}, "do not sum to 2\\^64"),
+    ],
+)
+def test_what_are_no_ranges(change: dict[str, Any], words: str) -> None:
+    written = Parts.within((2, 0, 1), 2, 0.5, np.array([[0]]), Fraction(3)).matrix().written()["ranges"]
+    with pytest.raises(ValueError, match=words):
+        read_matrix({"ranges": written | change})
 
 
 def test_a_product_of_cards_and_values() -> None:

@@ -168,6 +168,23 @@ class Deck(Part):
     outside: Weight
 
 
+class Ranges(Part):
+    """Cards for values in order. Windows: the places f to f + width - 1, cut at both ends, for f from 1 - width on.
+
+    Then a deck: the places (d + s) modulo the number of values, for all d of each block and all s. Outputs with the
+    same places are one card; of two cards the one that alone holds the first place in which they differ comes first.
+    A window is drawn with inside[0] / 2^64 if it holds the true value, and with outside[0] / 2^64 if it does not, and a
+    set of the deck with inside[1] and outside[1]; what is left of 2^64 goes to the first windows, and then sets, that
+    do not hold it, a unit each.
+    """
+
+    order: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The value at each place, from the lowest.")
+    width: int = Field(ge=1)
+    blocks: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...]
+    inside: tuple[Weight, Weight]
+    outside: tuple[Weight, Weight]
+
+
 class BoundPart(Part):
     """What was required of a value; exact fractions as text. gamma null: nothing."""
 
@@ -192,12 +209,13 @@ class SubTablePart(Part):
     cards: Cards = None
     blocks: Annotated[Blocks | None, Field(exclude_if=_is_none)] = None
     deck: Annotated[Deck | None, Field(exclude_if=_is_none)] = None
+    ranges: Annotated[Ranges | None, Field(exclude_if=_is_none)] = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
 
     @model_validator(mode="after")
     def _has_one_matrix(self) -> SubTablePart:
-        if sum(matrix is not None for matrix in (self.noise, self.columns, self.blocks, self.deck)) != 1:
-            raise ValueError("a sub-table has one matrix, by noise, columns, blocks or deck")
+        if sum(each is not None for each in (self.noise, self.columns, self.blocks, self.deck, self.ranges)) != 1:
+            raise ValueError("a sub-table has one matrix, by noise, columns, blocks, deck or ranges")
         if self.cards is not None and self.columns is None:
             raise ValueError("cards go with a matrix by columns")
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest, MechanismPart
+from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest, MechanismPart, SubTablePart
 from sfumato.values.attributes import MISSING_LABEL, Domain
 from sfumato.values.computed import listed
 
@@ -102,12 +102,19 @@ def _cards(mechanism: MechanismPart) -> Iterator[str]:
         "says which of its values it is. A set is not a range or a group that the record is known to be in."
     )
     if mechanism.form == "card":
-        yield (
-            "The deck is in manifest.json: card b m + s + 1 holds the values number (d + s) mod m, for every d of "
-            "block b, all counted from 0."
-            if mechanism.sub_tables[0].deck
-            else "The deck is in manifest.json: the values of card 1, card 2 and so on are in `cards`."
+        yield f"The deck is in manifest.json: {_numbering(mechanism.sub_tables[0])}"
+
+
+def _numbering(table: SubTablePart) -> str:
+    if table.deck:
+        return "card b m + s + 1 holds the values number (d + s) mod m, for every d of block b, all counted from 0."
+    if table.ranges:
+        return (
+            "the cards are all windows of `width` neighbouring values, cut at both ends of the `order`, and all shifts "
+            "(d + s) mod m of the `blocks`, each set once. Of two sets, the one that alone holds the lowest value in "
+            "which they differ has the smaller number."
         )
+    return "the values of card 1, card 2 and so on are in `cards`."
 
 
 def _use_of_buckets(manifest: Manifest, groups: GroupsPart) -> list[str]:

@@ -16,7 +16,7 @@ with the truth may be gamma times as likely as one without:
     P[window, x] = (gamma if x in window else 1)/(gamma w + m - 1)
 
 With a public coin, a share tau of the records publishes windows and the others one of all sets of k values (k = 1:
-a value). At equal counts n0 the information J = sum_y P_y P_y^T/(P_y.n0) of the two parts adds up, and that of sets is
+a value), which are the same in all directions: the best k for counts is the best one beside any windows. At equal counts n0 the information J = sum_y P_y P_y^T/(P_y.n0) of the two parts adds up, and that of sets is
 m/moment in all directions but (1, ..., 1), where both have m: with the eigenvectors v_j and eigenvalues mu_j of the
 windows' J, every error is a sum over j of h_j/(tau mu_j + (1-tau) m/moment), convex in tau.
 
@@ -32,12 +32,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from sfumato.methods.subset.deck import Deck, make_deck
+from sfumato.methods.subset.deck import MOST_BLOCKS, SMALL_LOSS, Deck, make_deck
 from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.matrix.dense import MOST_ENTRIES
+from sfumato.values.matrix.ranges import cards_held, windows_held
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _ALL_WIDTHS = 40  # up to so many values all widths are tried
@@ -75,11 +78,16 @@ class Ranges:
     members: int  # k; 1: single values
     errors: OrderedErrors  # at equal counts, with all sets of k values
 
+    @cached_property
+    def deck(self) -> Deck:
+        """Return the sets as cards of a deck, of as many blocks as a dense matrix has room for: m outputs for each."""
+        outputs = MOST_ENTRIES // self.values - (self.values + self.width - 1)
+        return make_deck(self.values, self.members, min(MOST_BLOCKS, max(1, outputs // self.values)))
+
     def mechanism(self) -> SetMechanism:
-        """Return the mechanism, sets of more than one value as cards of a deck: m times its blocks are outputs."""
+        """Return the mechanism of the windows and the deck."""
         m, gamma = self.values, self.gamma
-        others = windows(m, 1, gamma) if self.members == 1 else cards(make_deck(m, self.members), gamma)
-        return mixed([windows(m, self.width, gamma), others], [self.share, 1 - self.share])
+        return mixed([windows(m, self.width, gamma), cards(self.deck, gamma)], [self.share, 1 - self.share])
 
 
 # --- matrices that publish a value ----------------------------------------------------------------------------------
@@ -155,8 +163,7 @@ def windows(m: int, width: int, gamma: float) -> SetMechanism:
     """
     if not 1 <= width <= m:
         raise ValueError(f"a window has 1 to {m} values, not {width}")
-    first, x = np.arange(1 - width, m)[:, None], np.arange(m)
-    return _favouring((first <= x) & (x < first + width), gamma)
+    return _favouring(windows_held(m, width), gamma)
 
 
 def cards(deck: Deck, gamma: float) -> SetMechanism:
@@ -165,11 +172,7 @@ def cards(deck: Deck, gamma: float) -> SetMechanism:
     F(c) leans on the lowest frequencies, where the power of a deck may lie some percent below its mean: alone, a deck
     of little loss for counts can cost more than that for F. Beside windows, which are strong there, it does not.
     """
-    m = deck.values
-    shifted = (deck.blocks[:, None, :] + np.arange(m)[:, None]) % m
-    held = np.zeros((deck.cards, m), dtype=np.bool_)
-    np.put_along_axis(held, shifted.reshape(deck.cards, -1), True, axis=1)
-    return _favouring(held, gamma)
+    return _favouring(cards_held(deck.values, deck.blocks), gamma)
 
 
 def _favouring(held: BoolArray, gamma: float) -> SetMechanism:
@@ -183,18 +186,6 @@ def mixed(parts: Sequence[SetMechanism], shares: Sequence[float]) -> SetMechanis
     used = [(part, share) for part, share in zip(parts, shares, strict=True) if share > 0]
     chances = np.concatenate([share * part.chances for part, share in used])
     return SetMechanism(chances, np.concatenate([part.held for part, _ in used]))
-
-
-def joined(mechanism: SetMechanism) -> SetMechanism:
-    """Return the mechanism with each set once, by its first value: rows of one set are in proportion, and add up.
-
-    >>> joined(mixed([windows(2, 2, 4.0), windows(2, 1, 4.0)], [0.5, 0.5])).held.astype(int).tolist()
-    [[1, 1], [1, 0], [0, 1]]
-    """
-    outside, place = np.unique(~mechanism.held, axis=0, return_inverse=True)
-    chances = np.zeros(outside.shape)
-    np.add.at(chances, place.ravel(), mechanism.chances)
-    return SetMechanism(chances, ~outside)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -252,6 +243,23 @@ def best_ranges(m: int, gamma: float, sets: bool = False) -> Ranges:
         share = 1.0  # both parts are single values
     errors = OrderedErrors(spectrum.distribution(share), spectrum.mean(share))
     return Ranges(gamma, m, width, share, others.members, errors)
+
+
+def best_mixture(m: int, gamma: float) -> Ranges:
+    """Return the best windows with sets, whose k is best for counts; with single values where these are better.
+
+    With all sets of k values they never are. A deck of few blocks, as very large domains have, may lose more than k
+    gains.
+
+    >>> found = best_mixture(32, 4.0)
+    >>> found.members, found.width, round(found.errors.distribution, 2)
+    (6, 9, 3.73)
+    """
+    sets = best_ranges(m, gamma, sets=True)
+    if sets.deck.loss <= SMALL_LOSS:
+        return sets
+    choices = (best_ranges(m, gamma), sets)
+    return min(choices, key=lambda found: errors_of(found.mechanism().chances).distribution)
 
 
 def _first_widths(m: int, gamma: float, sets: bool) -> list[int]:

@@ -92,17 +92,20 @@ def in_codes(chances: FloatArray, order: IntArray) -> FloatArray:
     return np.asarray(chances[np.ix_(place, place)])
 
 
-def rounded(
-    chances: FloatArray, keeps: Callable[[DenseMatrix], bool], cards: tuple[tuple[int, ...], ...] = ()
-) -> DenseMatrix:
-    """Return the integers next to P[output, value], with the least noise that keeps what must be kept, exactly."""
+def rounded(chances: FloatArray, keeps: Callable[[DenseMatrix], bool]) -> DenseMatrix:
+    """Return the integers next to P[published, true], with the least noise that keeps what must be kept, exactly."""
     for noise in (0.0, *(2.0**-bits for bits in NOISE_BITS)):
         try:
-            matrix = DenseMatrix.from_floats(chances, noise, cards)
+            matrix = DenseMatrix.from_floats(chances, noise)
         except ValueError:  # an entry has fewer units than floating point errs by: more noise gives it some
             continue
         if keeps(matrix):
             return matrix
-    raise Infeasible(
+    raise too_strict()
+
+
+def too_strict() -> Infeasible:
+    """Return the error of a bound that 2^64 words are too few for."""
+    return Infeasible(
         "The requirement is so strict that 64-bit sampling cannot keep it.", "Ask for a gamma that is larger."
     )

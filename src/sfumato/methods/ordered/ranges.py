@@ -1,11 +1,11 @@
-"""Ranges: each record publishes some neighbouring values, or a single one, in which its own is likelier than others.
+"""Ranges: each record publishes some neighbouring values, or a set of scattered ones, its own likelier than others.
 
     P[card, x] proportional to gamma if x is on the card, else to 1
 
-A share tau of the cards are windows of w neighbours, cut at both ends of the order, and the others single values; w and
-tau are those with the least error of the distribution function at equal counts, and do not depend on the table. All
-entries of a row differ by at most the factor gamma: the promise is that of uniform perturbation
-(docs/methods/ranges.md).
+A share tau of the records draws windows of w neighbours, cut at both ends of the order, and the others sets of k values
+of a deck (k = 1: single values). w and tau are those with the least error of the distribution function at equal counts,
+k is best for any of them, and nothing depends on the table. All entries of a row differ by at most the factor gamma:
+the promise is that of uniform perturbation (docs/methods/ranges.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.methods.ordered.drawing import OrderedDrawing, rounded
+from sfumato.methods.ordered.drawing import OrderedDrawing, too_strict
 from sfumato.methods.subset.method import MOST_IN_SET
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
@@ -25,10 +25,11 @@ from sfumato.values.mechanism import Bound, Form
 
 
 class Ranges(OrderedDrawing):
-    """Ranges: some neighbouring values are published of each record, or one.
+    """Ranges: some neighbouring values are published of each record, or a set of others.
 
-    `form` says whether these values are published ("set") or the numbers of cards that stand for them ("card"); left
-    out, short ranges are published themselves.
+    `mixed_with` says what a record shows that shows no range: a set of scattered values ("sets", the least error) or one
+    value ("values"). `form` says whether these values are published ("set") or the numbers of cards that stand for them
+    ("card"); left out, short ones are published themselves.
     """
 
     name = "ranges"
@@ -37,26 +38,30 @@ class Ranges(OrderedDrawing):
         "The odds of any statement about an ordered value, such as that it is above a threshold, change by a bounded "
         "factor, for whoever sees the person's row, whatever they believed before."
     )
-    most_values = math.isqrt(MOST_ENTRIES // 3)  # there are fewer than 3 m windows and single values
+    most_values = math.isqrt(MOST_ENTRIES // 3)  # there are fewer than 2 m windows, and one block of a deck at least
 
+    mixed_with: Literal["sets", "values"] = "sets"
     form: Literal["set", "card"] | None = None
 
     def matrix_for(
         self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
     ) -> Matrix:
-        """Return the best windows and single values, for the strictest bound."""
-        from sfumato.methods.ordered.design import best_ranges, joined
+        """Return the best windows, and what they are mixed with, for the strictest bound."""
+        from sfumato.methods.ordered.design import best_mixture, best_ranges
+        from sfumato.values.matrix.ranges import Parts
 
         order = self.codes_in_order(domain)
         strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
-        found = joined(best_ranges(domain.size, float(strictest)).mechanism())
-        place = np.argsort(order)
-        cards = tuple(tuple(np.flatnonzero(held).tolist()) for held in found.held[:, place])
-        return rounded(
-            found.chances[:, place],
-            lambda matrix: matrix.largest_ratio is not None and matrix.largest_ratio <= strictest,
-            cards,
-        )
+        if float(strictest) <= 1:
+            raise too_strict()
+        search = best_mixture if self.mixed_with == "sets" else best_ranges
+        found = search(domain.size, float(strictest))
+        blocks = found.deck.blocks if found.share < 1 else np.empty((0, 1), dtype=np.int64)
+        try:
+            parts = Parts.within(order.tolist(), found.width, found.share, blocks, strictest)
+        except ValueError:
+            raise too_strict() from None
+        return parts.matrix()
 
     def form_of(self, matrix: Matrix) -> Form:
         """Return how cards are published."""

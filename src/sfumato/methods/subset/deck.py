@@ -69,8 +69,8 @@ class Deck:
         return (m - 1) / m * ((1 + self.loss) * Subset(gamma, m, self.members).moment - 1)
 
 
-def make_deck(m: int, k: int) -> Deck:
-    """Return a deck of sets of k of m values: always the same one.
+def make_deck(m: int, k: int, most_blocks: int = MOST_BLOCKS) -> Deck:
+    """Return a deck of sets of k of m values: always the same one. Fewer blocks have a larger loss.
 
     >>> make_deck(7, 3).blocks.tolist()
     [[0, 1, 2], [0, 1, 3], [0, 1, 4], [0, 1, 5], [0, 2, 4]]
@@ -80,7 +80,8 @@ def make_deck(m: int, k: int) -> Deck:
     if not 1 <= k < m:
         raise ValueError(f"a card has 1 to {m - 1} of {m} values, not {k}")
     few = min(k, m - k)  # a set and its complement have the same power
-    chosen = _all_orbits(m, few) if math.gcd(m, few) * math.comb(m, few) <= MOST_BLOCKS * m else _searched(m, few)
+    is_small = math.gcd(m, few) * math.comb(m, few) <= most_blocks * m
+    chosen = _all_orbits(m, few) if is_small else _searched(m, few, most_blocks)
     if few < k:
         chosen = 1 - chosen
     blocks = np.nonzero(chosen)[1].reshape(len(chosen), k).astype(np.int64)
@@ -124,12 +125,12 @@ def _indicators(m: int, blocks: IntArray) -> FloatArray:
 # --- search ---------------------------------------------------------------------------------------------------------
 
 
-def _searched(m: int, k: int) -> FloatArray:
+def _searched(m: int, k: int, most_blocks: int) -> FloatArray:
     """Double the blocks, and improve them, until their loss is small; return the best found.
 
     A deck of more cards than can be drawn from is not looked for.
     """
-    most = min(MOST_BLOCKS, MOST_CARDS // m)
+    most = min(most_blocks, MOST_CARDS // m)
     found = []
     blocks = _scattered(m, k, 0, 1)
     while True:
