@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 
 from sfumato.methods.ordered.design import (
     OrderedErrors,
-    _Spectrum,
     _information_of_windows,
+    _Spectrum,
     best_mixture,
     best_plateau,
     best_ranges,

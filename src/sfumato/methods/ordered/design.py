@@ -16,9 +16,10 @@ with the truth may be gamma times as likely as one without:
     P[window, x] = (gamma if x in window else 1)/(gamma w + m - 1)
 
 With a public coin, a share tau of the records publishes windows and the others one of all sets of k values (k = 1:
-a value), which are the same in all directions: the best k for counts is the best one beside any windows. At equal counts n0 the information J = sum_y P_y P_y^T/(P_y.n0) of the two parts adds up, and that of sets is
-m/moment in all directions but (1, ..., 1), where both have m: with the eigenvectors v_j and eigenvalues mu_j of the
-windows' J, every error is a sum over j of h_j/(tau mu_j + (1-tau) m/moment), convex in tau.
+a value). At equal counts n0 the information J = sum_y P_y P_y^T/(P_y.n0) of the two parts adds up, and that of sets is
+m/moment in all directions but (1, ..., 1), where both have m: the best k for counts is the best beside any windows.
+With the eigenvectors v_j and eigenvalues mu_j of the windows' J, every error is a sum over j of
+h_j/(tau mu_j + (1-tau) m/moment), convex in tau.
 
 **Errors** (8): A = J^-1 P^T D^-1 with D = diag(P n0) is unbiased for every n0 > 0, and for a table with shares n
 

@@ -27,9 +27,9 @@ from sfumato.values.mechanism import Bound, Form
 class Ranges(OrderedDrawing):
     """Ranges: some neighbouring values are published of each record, or a set of others.
 
-    `mixed_with` says what a record shows that shows no range: a set of scattered values ("sets", the least error) or one
-    value ("values"). `form` says whether these values are published ("set") or the numbers of cards that stand for them
-    ("card"); left out, short ones are published themselves.
+    `mixed_with` says what a record shows that shows no range: a set of scattered values ("sets", the least error), or
+    one value ("values"). `form` says whether these values are published ("set") or the numbers of cards that stand for
+    them ("card"); left out, short ones are published themselves.
     """
 
     name = "ranges"

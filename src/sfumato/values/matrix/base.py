@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -198,18 +197,19 @@ class Matrix(Estimable, Protocol):
     def largest_ratio(self) -> Fraction | None:
         """The largest ratio of two entries of a row, which bounds every statement; None where an entry is zero."""
 
-    def largest_step(self, order: Sequence[int]) -> Fraction | None:
-        """Return the largest ratio of the entries of two neighbours in an order, in a row; None if unbounded.
+    def largest_step(self, order: Sequence[int], steps: int = 1) -> Fraction | None:
+        """Return the largest ratio of the entries of two values up to so many steps apart, in a row; None if unbounded.
 
-        max_y P[y, i] / P[y, k], k next to i
+        max_y P[y, i] / P[y, k], k at most so many places from i in the order
         """
         found = Fraction(1)
-        for pair in pairwise(order):
-            for y in range(self.outputs):
-                low, high = sorted(self.weight(y, i) for i in pair)
-                if high and not low:
-                    return None
-                found = max(found, Fraction(high, low or 1)) if high else found
+        for place, i in enumerate(order):
+            for k in order[place + 1 : place + 1 + steps]:
+                for y in range(self.outputs):
+                    low, high = sorted((self.weight(y, i), self.weight(y, k)))
+                    if high and not low:
+                        return None
+                    found = max(found, Fraction(high, low or 1)) if high else found
         return found
 
     def equal_twice(self, i: int) -> Fraction | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ MOST_ENTRIES = MOST_VALUES**2
 
 CLOSE = 1e-13
 """Ratios nearer to each other than this, relatively, are compared as fractions; floating point errs by 1e-15."""
+
+
+Entry = TypeVar("Entry", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,9 +276,9 @@ class DenseMatrix(Matrix):
     def largest_ratio(self) -> Fraction | None:
         return _largest(self.columns.max(axis=0), self.columns.min(axis=0)).factor
 
-    def largest_step(self, order: Sequence[int]) -> Fraction | None:
-        one, other = self.columns[list(order[:-1])], self.columns[list(order[1:])]
-        return _largest(np.maximum(one, other).ravel(), np.minimum(one, other).ravel()).factor
+    def largest_step(self, order: Sequence[int], steps: int = 1) -> Fraction | None:
+        near = [over_windows(self.columns[list(order)], steps + 1, extreme) for extreme in (np.maximum, np.minimum)]
+        return _largest(*(entries.ravel() for entries in near)).factor
 
     def equal_twice(self, i: int) -> Fraction | None:
         found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
@@ -324,6 +327,19 @@ class DenseMatrix(Matrix):
         weights[:, : self.outputs] = self.columns
         thresholds, alias = alias_tables(weights, np.uint64(2 ** (64 - bits)))
         return bits, thresholds.ravel(), alias.ravel()
+
+
+def over_windows(entries: npt.NDArray[Entry], width: int, extreme: np.ufunc) -> npt.NDArray[Entry]:
+    """Return the extreme of every window of so many rows, or of all rows where they are fewer, by doubling.
+
+    >>> over_windows(np.array([[3], [1], [4], [1], [5]]), 3, np.maximum).ravel().tolist()
+    [4, 4, 5]
+    """
+    found, rows = entries, 1
+    while rows < min(width, len(entries)):
+        step = min(rows, width - rows, len(found) - 1)
+        found, rows = extreme(found[:-step], found[step:]), rows + step
+    return found
 
 
 def _ascends(card: Sequence[int]) -> bool:

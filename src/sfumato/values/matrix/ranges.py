@@ -168,4 +168,4 @@ def _numbers(m: int, width: int, blocks: Sequence[Sequence[int]]) -> tuple[tuple
 
 
 def _is_block(block: Sequence[int], m: int) -> bool:
-    return 0 < len(block) < m and 0 <= min(block) and max(block) < m and len(set(block)) == len(block)
+    return 0 < len(block) < m and min(block) >= 0 and max(block) < m and len(set(block)) == len(block)
