@@ -1,4 +1,4 @@
-"""MATRICES.md 6: thresholds, how near geometric and ranges are to the best of all mechanisms, plateau, coarse values."""
+"""MATRICES.md 6: thresholds, geometric and ranges beside the best of all mechanisms, plateau, coarse values."""
 
 from __future__ import annotations
 

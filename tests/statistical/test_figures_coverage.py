@@ -167,7 +167,7 @@ class Study:
         """The sums over the published rows, the groups of the first release first."""
         groups, tables = self.people.groups, self.mechanism.tables
         numbers = {n for measure in MEASURES.values() for n in numbers_of(measure)} | {ROWS}
-        sums = {n: [np.zeros((self.releases * groups, t.codes.size)) for t in tables] for n in numbers}
+        sums = {n: [np.zeros((self.releases * groups, t.matrix.outputs)) for t in tables] for n in numbers}
         rng, key = simulation(self.seed), SecretKey.from_seed(self.seed)
         for k in range(self.releases):
             people = self.people
@@ -177,11 +177,11 @@ class Study:
             words = key.words(Step.PERTURB, file=k, start=0, count=self.rows)
             published = self.mechanism.sample(people.value.astype(np.int32), label.astype(np.int32), words)
             for t, table in enumerate(tables):
-                mine = label == t
-                flat = people.group[mine] * table.codes.size + np.searchsorted(table.codes, published[mine])
+                mine, outputs = label == t, table.matrix.outputs
+                flat = people.group[mine] * outputs + table.rows_of(published[mine])
                 for number, arrays in sums.items():
                     weights = people.number(number, self.weighted and number is not ROWS)[mine]
-                    added = np.bincount(flat, weights=weights, minlength=groups * table.codes.size)
+                    added = np.bincount(flat, weights=weights, minlength=groups * outputs)
                     arrays[t][k * groups : (k + 1) * groups] = added.reshape(groups, -1)
         size = self.releases * groups
         keys = (

@@ -32,6 +32,7 @@ from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.randomness import SecretKey, Step, simulation
 from tests.conftest import slow
+from tests.statistical.families import FAMILIES
 from tests.statistical.test_figures_coverage import dealt, halves, whole
 
 QUICK, LONG = 500, 2_000
@@ -42,7 +43,7 @@ DOMAIN = SensitiveDomain((Domain("income", (*INCOMES, None)),))
 SCALE = Scale.of_values(DOMAIN.parts[0])
 NUMBER = Number(scores=(SCALE.number(),))
 MEASURES = {"sum": Measure("sum", "", NUMBER), "mean": Measure("mean", "", NUMBER, Number(scores=(SCALE.known(),)))}
-KINDS = ["uniform", "fine-grain", "dense", "sub-tables"]
+KINDS = ["uniform", "fine-grain", "dense", "sub-tables", "subset", "ranges", "geometric"]
 
 
 def mechanism_of(kind: str) -> Mechanism:
@@ -50,6 +51,8 @@ def mechanism_of(kind: str) -> Mechanism:
     if kind == "dense":  # values next to each other are exchanged more often than others
         near = [[12 if x == y else max(1, 4 - abs(x - y)) for y in range(m)] for x in range(m)]
         return Mechanism.single(DOMAIN, DenseMatrix.from_shares(near), (Bound(None),) * m)
+    if kind in FAMILIES:
+        return replace(FAMILIES[kind](m), domain=DOMAIN)
     retention = [0.35] * m if kind == "uniform" else np.linspace(0.2, 0.7, m).tolist()
     return replace(halves(m, (0.3, 0.5)) if kind == "sub-tables" else whole(retention), domain=DOMAIN)
 
@@ -79,7 +82,7 @@ class Study:
         mechanism, (group, code, weight) = mechanism_of(self.kind), self.people
         rng, key = simulation(22), SecretKey.from_seed(22)
         powers = {ROWS: 0, COUNT: 1, COUNT * COUNT: 2}
-        sums = {n: [np.zeros((self.releases * GROUPS, t.codes.size)) for t in mechanism.tables] for n in powers}
+        sums = {n: [np.zeros((self.releases * GROUPS, t.matrix.outputs)) for t in mechanism.tables] for n in powers}
         for k in range(self.releases):
             drawn = rng.integers(0, self.rows, self.rows) if self.target == "population" else slice(None)
             own, value, z = group[drawn], code[drawn], weight[drawn]
@@ -87,8 +90,8 @@ class Study:
             words = key.words(Step.PERTURB, file=k, start=0, count=self.rows)
             published = mechanism.sample(value.astype(np.int32), label.astype(np.int32), words)
             for t, table in enumerate(mechanism.tables):
-                mine, size = label == t, table.codes.size
-                flat = own[mine] * size + np.searchsorted(table.codes, published[mine])
+                mine, size = label == t, table.matrix.outputs
+                flat = own[mine] * size + table.rows_of(published[mine])
                 for number, power in powers.items():
                     added = np.bincount(flat, z[mine] ** power, GROUPS * size).reshape(GROUPS, size)
                     sums[number][t][k * GROUPS : (k + 1) * GROUPS] = added
