@@ -61,12 +61,16 @@ def write_file(batches: Iterator[Any], path: Path, kind: Format, stopped: thread
 
 def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) -> Generator[Piece, None, None]:
     """Give what is to be written; while a piece is written, the next is read, mapped, cleaned, formatted in threads."""
-    with closing(ahead(row_groups(published, kind.rows_at_once), stopped=stopped)) as groups:
-        if not kind.prepares_long:
-            yield from map(kind.prepared, groups)
-            return
+    groups = row_groups(published, kind.rows_at_once)
+    if not kind.prepares_long:
         with closing(ahead(map(kind.prepared, groups), stopped=stopped)) as pieces:
             yield from pieces
+        return
+    with (
+        closing(ahead(groups, stopped=stopped)) as made,
+        closing(ahead(map(kind.prepared, made), stopped=stopped)) as pieces,
+    ):
+        yield from pieces
 
 
 def reported(

@@ -89,19 +89,24 @@ FORMAT = Parquet
 
 
 def as_lists(column: Any) -> Any:
-    """Return sets that are written as texts as lists of values."""
+    """Return sets that are written as texts as lists of values.
+
+    Members are numbers of as few bytes as hold them: the writer takes twice as long with wider ones.
+    """
     column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     sets = pc.split_pattern(column.dictionary, BETWEEN)
     values = sets.flatten().dictionary_encode()
-    starts, codes = as_numpy(sets.offsets).astype(np.int64), as_numpy(values.indices)
-    chosen, of_set = as_numpy(column.indices), np.diff(starts)
-    sizes = of_set[chosen]
-    ends = np.cumsum(sizes)
+    codes = as_numpy(values.indices).astype(np.min_scalar_type(len(values.dictionary)))
+    starts, chosen = as_numpy(sets.offsets), as_numpy(column.indices)
+    of_set = np.diff(starts)
     if (of_set == of_set[:1]).all():  # whole rows of a table of sets
-        members = codes.reshape(of_set.size, -1)[chosen].ravel()
+        members = codes.reshape(of_set.size, -1).take(chosen, axis=0).ravel()
+        ends = np.arange(1, chosen.size + 1, dtype=np.int32) * of_set[0]
     else:
+        sizes = of_set[chosen]
+        ends = np.cumsum(sizes, dtype=np.int32)
         members = codes[np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(int(ends[-1]))]
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    offsets = np.concatenate([np.zeros(1, dtype=np.int32), ends])
     listed = pa.DictionaryArray.from_arrays(from_numpy(members), values.dictionary)
     return pa.ListArray.from_arrays(from_numpy(offsets), listed)
 
@@ -115,7 +120,7 @@ class ParquetWriter:
 
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
-        coded = [f.name for f in schema if f.name not in whole and not is_text(f.type)]
+        coded = [_path(f) for f in schema if f.name not in whole and not is_text(f.type)]
         ordered = [f.name for f in schema if _has_bounds(f.type)]
         self._path = path
         self._writer = pq.ParquetWriter(
@@ -138,6 +143,11 @@ class ParquetWriter:
         return pq.read_schema(self._path)
 
 
+def _path(field: Any) -> str:
+    """Return how the writer calls the values of a column: those of a list have a path of their own."""
+    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
+
+
 def _delta_encoded(kind: Any) -> bool:
     wide = pa.types.is_integer(kind) and kind.bit_width >= 32
     return bool(wide or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
@@ -145,7 +155,9 @@ def _delta_encoded(kind: Any) -> bool:
 
 def _has_bounds(kind: Any) -> bool:
     """Whether minima and maxima are written. NaN has no place in them: a reader who trusts them miscounts w < 3."""
-    return not (pa.types.is_dictionary(kind) or is_text(kind) or pa.types.is_floating(kind))
+    return not (
+        pa.types.is_dictionary(kind) or is_text(kind) or pa.types.is_floating(kind) or pa.types.is_list(kind)
+    )
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
