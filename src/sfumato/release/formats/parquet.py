@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,6 +22,8 @@ from sfumato.values.mechanism import BETWEEN
 
 ROW_GROUP = 1 << 19
 """Rows of a row group."""
+LISTS_AT_ONCE = 1 << 14
+"""Lists of a chunk, of which the writer makes levels at a time: a row group of them leaves the caches of a processor."""
 STRUCT, LIST, BINARY, TRUE, FALSE, BYTE, DOUBLE = 12, 9, 8, 1, 2, 3, 7
 SIZE, COMPRESSED, DATA_PAGE_V2 = 2, 3, 8
 """Fields of a page's header."""
@@ -89,7 +92,7 @@ FORMAT = Parquet
 
 
 def as_lists(column: Any) -> Any:
-    """Return sets that are written as texts as lists of values.
+    """Return sets that are written as texts as lists of values, in chunks.
 
     Members are numbers of as few bytes as hold them: the writer takes twice as long with wider ones.
     """
@@ -98,17 +101,23 @@ def as_lists(column: Any) -> Any:
     values = sets.flatten().dictionary_encode()
     codes = as_numpy(values.indices).astype(np.min_scalar_type(len(values.dictionary)))
     starts, chosen = as_numpy(sets.offsets), as_numpy(column.indices)
+    return pa.chunked_array(
+        _lists(codes, starts, chosen[at : at + LISTS_AT_ONCE], values.dictionary)
+        for at in range(0, chosen.size, LISTS_AT_ONCE)
+    )
+
+
+def _lists(codes: npt.NDArray[Any], starts: npt.NDArray[Any], chosen: npt.NDArray[Any], values: Any) -> Any:
+    """Return the chosen sets; set s has the values numbered codes[starts[s] : starts[s + 1]]."""
     of_set = np.diff(starts)
+    sizes = of_set[chosen]
+    offsets = np.zeros(chosen.size + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
     if (of_set == of_set[:1]).all():  # whole rows of a table of sets
         members = codes.reshape(of_set.size, -1).take(chosen, axis=0).ravel()
-        ends = np.arange(1, chosen.size + 1, dtype=np.int32) * of_set[0]
     else:
-        sizes = of_set[chosen]
-        ends = np.cumsum(sizes, dtype=np.int32)
-        members = codes[np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(int(ends[-1]))]
-    offsets = np.concatenate([np.zeros(1, dtype=np.int32), ends])
-    listed = pa.DictionaryArray.from_arrays(from_numpy(members), values.dictionary)
-    return pa.ListArray.from_arrays(from_numpy(offsets), listed)
+        members = codes[np.repeat(starts[chosen] - offsets[:-1], sizes) + np.arange(int(offsets[-1]))]
+    return pa.ListArray.from_arrays(from_numpy(offsets), pa.DictionaryArray.from_arrays(from_numpy(members), values))
 
 
 class ParquetWriter:
