@@ -116,7 +116,9 @@ class _Files:
             seen=None if due is None else count,
         )
         numbers = watched_numbers(self.rows, self.source, [name for m in perturb.mechanisms for name in m.domain.names])
-        with closing(reported(mapper.batches(reading_ahead=True), self.progress, self.stopped)) as rows:
+        # sets take longer to write than to read and draw: a batch more in memory would only wait
+        ahead = shuffle is not None or not self.asked.sets
+        with closing(reported(mapper.batches(reading_ahead=ahead), self.progress, self.stopped)) as rows:
             published = rows if shuffle is None else shuffled(rows, shuffle.rows, key, self.asked.folder)
             written = Written(self._data(published, numbers))
         if due is not None and not np.array_equal(due, seen):

@@ -22,7 +22,7 @@ from sfumato.values.mechanism import BETWEEN
 
 ROW_GROUP = 1 << 19
 """Rows of a row group."""
-LISTS_AT_ONCE = 1 << 14
+LISTS_AT_ONCE = 1 << 12
 """Lists of a chunk, of which the writer makes levels at a time: a row group of them leaves the caches of a processor."""
 STRUCT, LIST, BINARY, TRUE, FALSE, BYTE, DOUBLE = 12, 9, 8, 1, 2, 3, 7
 SIZE, COMPRESSED, DATA_PAGE_V2 = 2, 3, 8
