@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 KEY = SecretKey.from_seed(5)
 SETS = 'attribute_sets = [["sex"], ["sex", "re.gion"]]\n'
-METHODS: dict[str, tuple[str, str, str]] = {  # the sensitive column, requirement, options
+METHODS: dict[str, tuple[str, str, str]] = {  # by name, and what of it: the sensitive column, requirement, options
     "uniform": ("disease", "rho1 = 0.2\nrho2 = 0.5", ""),
-    "subset": ("job `x`", "gamma = 3", 'form = "set"'),
+    "subset, sets": ("job `x`", "gamma = 3", 'form = "set"'),
+    "subset, cards": ("job `x`", "gamma = 3", 'form = "card"'),
     "fine-grain": ("disease", "rho1 = 0.2\nrho2 = 0.5", ""),
     "small-domain": ("job `x`", 'rho1 = "1/5"\nrho2 = "1/2"', "minimum_sub_table = 200"),
     "randomized-response": ("disease", "risk_limit = 0.41", ""),
@@ -89,7 +90,7 @@ def hard_policy(method: str, gaps: str = "category") -> Policy:
         "grade": f"other; missing = '{gaps}'; domain = [3, 2, 1]",
         sensitive: "sensitive",
     }
-    return make_policy(roles, requirement, method, "", options)
+    return make_policy(roles, requirement, method.partition(",")[0], "", options)
 
 
 def stored(table: pa.Table, folder: Path, files: Mapping[str, int] | None = None, row_group: int = 101) -> Path:
