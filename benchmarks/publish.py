@@ -1,7 +1,9 @@
 """Publishing against plain copies of the same file by pyarrow, polars and DuckDB, in one run.
 
     python benchmarks/publish.py                      Parquet, 20M rows, with and without a shuffle
-    python benchmarks/publish.py --method small-domain    the same with another method; subset/card and subset/set too
+    python benchmarks/publish.py --method small-domain    the same with another method; subset/card, subset/set, and
+                                                      subset/set/5 for sets of 5 values
+    python benchmarks/publish.py --method subset/set --own    copies of the release's own file beside, which has lists
     python benchmarks/publish.py --csv                CSV
     python benchmarks/publish.py --memory             peak memory at 5M, 20M and 50M rows
 
@@ -88,7 +90,10 @@ def copy_pyarrow(source: Path, target: Path, codec: str) -> Callable[[], None]:
     import pyarrow.parquet as pq
 
     def run() -> None:
-        file = pq.ParquetFile(source, read_dictionary=TEXT, pre_buffer=False)
+        leaves = [f"{name}{end}" for name in TEXT for end in ("", ".list.element")]
+        schema = pq.read_metadata(source).schema
+        paths = {schema.column(k).path for k in range(len(schema.names))}
+        file = pq.ParquetFile(source, read_dictionary=[leaf for leaf in leaves if leaf in paths], pre_buffer=False)
         with pq.ParquetWriter(target, file.schema_arrow, compression=codec, compression_level=CODECS[codec]) as writer:
             for group in range(file.num_row_groups):
                 writer.write_table(file.read_row_group(group))
@@ -161,8 +166,8 @@ def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
     csv = source.suffix == ".csv"
     text = stated(ROLES)
     named, order = codec.split()
-    method, _, form = named.partition("/")
-    options = f'form = "{form}"\n' if form else ""
+    method, form, members = (*named.split("/"), "", "")[:3]
+    options = (f'form = "{form}"\n' if form else "") + (f"members = {members}\n" if members else "")
     output = f'[output]\nformat = "{"csv" if csv else "parquet"}"\norder = "{ORDERS[order]}"'
     requirement = "[requirement]\nrho1 = 0.2\nrho2 = 0.5"
     policy = sf.Policy.parse(f'{text}\n[method]\nname = "{method}"\n{options}{requirement}\n{output}')
@@ -239,6 +244,7 @@ def main() -> None:
     parser.add_argument("--method", default="uniform")
     parser.add_argument("--csv", action="store_true")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--own", action="store_true")
     parser.add_argument(
         "--folder", type=Path, help="where files are made (needs about 3 GB); a temporary one by default"
     )
@@ -265,6 +271,10 @@ def main() -> None:
             return
         jobs = [(name, codec) for codec in CODECS for name in ("pyarrow", "polars", "duckdb")]
         compare([*jobs, *ours], len(jobs), source, folder, options.repeat)
+        if options.own:
+            publish(source, folder / "release", f"{options.method} plain")()
+            print("\nThe release's own file:")
+            compare(jobs, len(jobs), folder / "release" / "data.parquet", folder, options.repeat)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.deck import MOST_CARDS, DeckMatrix
 from sfumato.values.mechanism import MOST_LISTED, Bound, Form
 
-MOST_IN_SET = 20
-"""Values of a set that is published as such, where the policy leaves it open: a longer list tells nobody anything."""
+MOST_IN_SET = 8
+"""Values of a set that is published as such, where the policy leaves it open: longer lists tell nobody anything, and
+take more than twice as long as a plain copy of the table to write (benchmarks/publish.py)."""
 
 
 MOST_SHOWN = 1_000_000
