@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.values.arrays import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.analyst.release import Release
+    from sfumato.values.arrays import Progress  # loads numpy, which takes longer than all else of --help
 
 Value = TypeVar("Value")
 ENGINES = ("embedded", "spark")
