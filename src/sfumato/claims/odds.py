@@ -3,6 +3,9 @@
     upward    max_y P[y,i] / min_{k != i} P[y,k] <= gamma_i     a prior of at most rho1_i stays at most rho2_i
     downward  max_y max_{k != i} P[y,k] / P[y,i] <= gamma_i     a prior of at least rho2_i stays at least rho1_i
 
+Of a set A of values, both directions are those of max_y max_{i in A} P[y,i] / min_{k not in A} P[y,k] (`Matrix.raised`)
+and of its complement.
+
 Both are equivalences: a matrix that fails one has a prior for which the bound is broken (`counterexample`). FG
 Theorem 1 claims both from the first alone; that is not so.
 
@@ -53,6 +56,10 @@ from sfumato.values.computed import OBSERVED_RHO1, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
+from sfumato.values.sets import SetBound, strictest_gamma
+
+MOST_TOLD = 3
+"""Sets that a sentence tells by themselves; of more it says where they are listed."""
 
 PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
 KNOWS_OTHERS = (
@@ -94,7 +101,7 @@ class OddsClaim(Claim):
         domain, table, computed = shape.mechanisms[0].domain, shape.mechanisms[0].tables[0], shape.computed
         proved: Strength = "any prior, computed from this table" if computed else "any prior"
         return Guarantee(
-            sentence=self._sentence(domain, table.bounds),
+            sentence=self._sentence(domain, table),
             adversary=adversary_of_noise(computed),
             prior=PRIOR,
             scope=self.scope,
@@ -103,20 +110,30 @@ class OddsClaim(Claim):
             limits=tuple(self._limits(domain, table, computed)),
         )
 
-    def _sentence(self, domain: SensitiveDomain, bounds: Sequence[Bound]) -> str:
-        scope, both = self.scope, "downward" in self.directions
+    def _sentence(self, domain: SensitiveDomain, table: SubTable) -> str:
+        """Return what is promised of single values, then of sets; a promise about any statement holds sets, too."""
+        if self.scope == "any predicate" or not table.sets:
+            return self._of_values(domain, table)
+        of_values = [self._of_values(domain, table)] if strictest_gamma(table.bounds) is not None else []
+        return " ".join([*of_values, *self._of_sets(domain, table.sets)])
+
+    def _of_values(self, domain: SensitiveDomain, table: SubTable) -> str:
+        scope, both, bounds = self.scope, "downward" in self.directions, table.bounds
         what = f"any statement about a record's {domain.name}" if scope == "any predicate" else f"each {domain.name} x"
         first = bounds[0]
-        strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+        strictest = strictest_gamma(bounds, table.sets if scope == "any predicate" else ())
         if strictest is None:
             return f"Nothing is required of any {domain.name}, and nothing is guaranteed."
-        if len(set(bounds)) == 1 and first.rho1 is not None and first.rho2 is not None:
-            rho1, rho2 = percent(first.rho1), percent(first.rho2)
-            back = f", and of at least {rho2} stays at least {rho1}" if both else ""
-            return f"For {what}: a prior belief of at most {rho1} stays at most {rho2} after seeing the release{back}."
-        if len(set(bounds)) == 1 or scope == "any predicate":
-            way = "change by at most the factor" if both else "rise by at most the factor"
-            return f"For {what}: seeing the release lets its odds {way} {rounded_up(strictest)}."
+        is_one = len(set(bounds)) == 1 and first.gamma == strictest  # else a set is stricter than all values
+        if is_one and first.rho1 is not None and first.rho2 is not None:
+            return f"For {what}: {self._kept(first)}."
+        if is_one or scope == "any predicate":
+            return f"For {what}: seeing the release lets its odds {self._way} {rounded_up(strictest)}."
+        if not self.discloses_frequencies and all(bound.rho1 is None for bound in bounds):
+            return (
+                f"For {what} with a requirement (listed with the matrix): seeing the release lets its odds {self._way} "
+                "gamma_x."
+            )
         back = ", and one of at least rho2_x stays at least rho1_x" if both else ""
         return (
             f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays at most "
@@ -124,12 +141,38 @@ class OddsClaim(Claim):
             "gamma_x."
         )
 
+    def _of_sets(self, domain: SensitiveDomain, sets: Sequence[SetBound]) -> Iterator[str]:
+        """Yield what is promised of sets of values, each told by itself where they are few."""
+        if len(sets) <= MOST_TOLD:
+            for each in sets:
+                yield f"That a record's {each.told(domain)} ({len(each.codes):,} values): {self._kept(each.bound)}."
+            return
+        yield (
+            f"For each of {len(sets):,} sets of values (listed with the matrix), that a record's {domain.name} is one "
+            f"of the set: seeing the release lets its odds {self._way} gamma of the set, which keeps its rho1 and rho2 "
+            "where it states them."
+        )
+
+    def _kept(self, bound: Bound) -> str:
+        """Return how far the belief in one statement moves."""
+        if bound.rho1 is None or bound.rho2 is None:
+            assert bound.gamma is not None
+            return f"seeing the release lets its odds {self._way} {rounded_up(bound.gamma)}"
+        rho1, rho2 = percent(bound.rho1), percent(bound.rho2)
+        back = f", and of at least {rho2} stays at least {rho1}" if "downward" in self.directions else ""
+        return f"a prior belief of at most {rho1} stays at most {rho2} after seeing the release{back}"
+
+    @property
+    def _way(self) -> str:
+        return "change by at most the factor" if "downward" in self.directions else "rise by at most the factor"
+
     def _limits(self, domain: SensitiveDomain, table: SubTable, computed: Facts) -> Iterator[str]:
         if "downward" not in self.directions:
             yield self.downward_limit(domain, table)
         if self.scope == "single values" and self.directions == BOTH and domain.size > 2:
+            other = "Other statements" if table.sets else "Statements"
             yield (
-                "Statements that join several values are not held to the factor of any of them: their odds change by "
+                f"{other} that join several values are not held to the factor of any of them: their odds change by "
                 f"at most {told_factor(table.matrix.largest_ratio)}."
             )
         if self.scope == "single values" and len(domain.parts) > 1:
@@ -138,8 +181,8 @@ class OddsClaim(Claim):
             yield "Someone who knows all other records may learn from what was computed from the table, by that alone."
         yield PER_ROW
         yield NOT_OF
-        if self.scope == "single values" and any(b.gamma is None for b in table.bounds):
-            yield "Values without a requirement are not protected."
+        if self.scope == "single values":
+            yield from _unprotected(domain, table)
 
     def downward_limit(self, domain: SensitiveDomain, table: SubTable) -> str:
         """Return what is not kept of beliefs that fall."""
@@ -184,6 +227,20 @@ def downward_limit(domain: SensitiveDomain, matrix: Matrix, bounds: Sequence[Bou
     return f"{text}: {breach.told(domain)}." if breach else f"{text}; no breach was found for this matrix."
 
 
+def _unprotected(domain: SensitiveDomain, table: SubTable) -> Iterator[str]:
+    """Say which values nothing is promised of, and of which only that it is one of a set."""
+    in_sets = {code for each in table.sets for code in each.codes}
+    free = [code for code, bound in enumerate(table.bounds) if bound.gamma is None]
+    if only := [domain.labels[code] for code in free if code in in_sets]:
+        more = f" and {len(only) - MOST_TOLD:,} more" if len(only) > MOST_TOLD else ""
+        yield (
+            f"Only the sets are protected, not the single values in them: which value of a set a record has "
+            f"({', '.join(map(repr, only[:MOST_TOLD]))}{more}) has no requirement of its own."
+        )
+    if len(only) < len(free):
+        yield "Values without a requirement are not protected."
+
+
 # --- in exact integers ------------------------------------------------------------------------------------------------
 
 
@@ -207,19 +264,44 @@ def violations(matrix: Matrix, bounds: Sequence[Bound], directions: Sequence[Dir
                     yield Violation(code, direction, factor, bound.gamma)
 
 
-def exceeds_any_predicate(matrix: Matrix, bounds: Sequence[Bound]) -> bool:
+def broken_sets(
+    matrix: Matrix, sets: Sequence[SetBound], directions: Sequence[Direction]
+) -> Iterator[tuple[SetBound, Direction, Fraction | None]]:
+    """Yield every set and direction in which the integer matrix breaks its bound, with the factor; None: unbounded."""
+    for direction in directions:
+        for each in sets:
+            factor = set_factor(matrix, each, direction)
+            if each.bound.gamma is not None and (factor is None or factor > each.bound.gamma):
+                yield each, direction, factor
+
+
+def set_factor(matrix: Matrix, each: SetBound, direction: Direction) -> Fraction | None:
+    """Return the largest factor by which any published value can raise, or lower, the odds of a set of values."""
+    inside = each.inside(matrix.size)
+    return matrix.raised(inside if direction == "upward" else ~inside)
+
+
+def keeps(
+    matrix: Matrix, bounds: Sequence[Bound], directions: Sequence[Direction], sets: Sequence[SetBound] = ()
+) -> bool:
+    """Whether the integer matrix keeps all bounds, of values and of sets, exactly."""
+    broken = next(violations(matrix, bounds, directions), None)
+    return broken is None and next(broken_sets(matrix, sets, directions), None) is None
+
+
+def exceeds_any_predicate(matrix: Matrix, bounds: Sequence[Bound], sets: Sequence[SetBound] = ()) -> bool:
     """Whether the odds of some predicate can change by more than the strictest gamma, exactly.
 
     They change by at most the largest ratio of two entries of a row of the matrix, and by that much for some prior.
     """
-    strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+    strictest = strictest_gamma(bounds, sets)
     ratio = matrix.largest_ratio
     return strictest is not None and (ratio is None or ratio > strictest)
 
 
 def bounds_some(mechanism: Mechanism) -> bool:
-    """Whether some value, of the first sub-table where there are several, has a bound."""
-    return any(bound.gamma is not None for bound in mechanism.tables[0].bounds)
+    """Whether some value, of the first sub-table where there are several, has a bound, or some set."""
+    return strictest_gamma(mechanism.tables[0].bounds, mechanism.sets) is not None
 
 
 def bounds_checks(
@@ -231,13 +313,16 @@ def bounds_checks(
     yield as_stated(claim, published)
     for direction in directions:
         yield _kept(mechanism, direction)
+        if mechanism.sets:
+            yield _sets_kept(mechanism, direction)
     if published.guarantee.scope == "any predicate":
         yield _any_predicate(mechanism)
 
 
 def _consistent(mechanism: Mechanism, one_rho2: bool) -> Check:
     """Check that each gamma is what its rho1 and rho2 give; `one_rho2`: that all have both, and the same rho2."""
-    bounds = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
+    stated = [*(bound for table in mechanism.tables for bound in table.bounds), *(s.bound for s in mechanism.sets)]
+    bounds = {bound for bound in stated if bound.gamma is not None}
     wrong = [bound for bound in bounds if not follows(bound) or (one_rho2 and bound.rho1 is None)]
     one = not one_rho2 or len({bound.rho2 for bound in bounds}) == 1
     return outcome(
@@ -264,7 +349,7 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
         broken += [codes[v.code] for v in violations(table.matrix, table.bounds, (direction,))]
     return outcome(
         f"guarantee, {direction}",
-        bool(required) and not broken,
+        bool(required or mechanism.sets) and not broken,
         f"The bound holds for all {len(required)} values that have one, in exact integers.",
         f"The bound is broken for {', '.join(repr(mechanism.domain.labels[c]) for c in broken[:5])}."
         if required
@@ -272,11 +357,26 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
     )
 
 
+def _sets_kept(mechanism: Mechanism, direction: Direction) -> Check:
+    """Check that the bound of every set holds on the integers, and that sets are bounded at all."""
+    sets, domain = mechanism.sets, mechanism.domain
+    broken = [each.told(domain) for each, _, _ in broken_sets(mechanism.matrix, sets, (direction,))]
+    unbounded = [each.told(domain) for each in sets if each.bound.gamma is None]
+    return outcome(
+        f"guarantee of sets, {direction}",
+        not broken and not unbounded,
+        f"The bound holds for {len(sets)} set(s) of values, in exact integers.",
+        f"The bound is broken that {broken[0]}."
+        if broken
+        else f"That {', '.join(unbounded[:1])} has no bound: nothing is guaranteed of this set.",
+    )
+
+
 def _any_predicate(mechanism: Mechanism) -> Check:
     table = mechanism.tables[0]
     return outcome(
         "guarantee, any predicate",
-        mechanism.is_whole and not exceeds_any_predicate(table.matrix, table.bounds),
+        mechanism.is_whole and not exceeds_any_predicate(table.matrix, table.bounds, table.sets),
         "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
         "The odds of some statement can change by more than the strictest factor.",
     )
@@ -396,11 +496,15 @@ def second_of(mechanisms: Sequence[Mechanism], directions: Sequence[Direction], 
             "by which the odds can rise are multiplied. No bound is promised for the two together."
         )
     only = mechanisms[0].tables[0]  # it may lack values of the domain that do not occur
-    strictest = min((bound.gamma, code) for code, bound in enumerate(only.bounds) if bound.gamma is not None)[1]
-    once = own_factor(only.matrix, strictest, directions)
+    if (strictest := strictest_gamma(only.bounds)) == strictest_gamma(only.bounds, only.sets):
+        code = next(code for code, bound in enumerate(only.bounds) if bound.gamma == strictest)
+        what, once = "value", own_factor(only.matrix, code, directions)
+    else:
+        strictest_set = min(only.sets, key=lambda each: each.bound.gamma or 0)
+        what, once = "set", largest(set_factor(only.matrix, strictest_set, direction) for direction in directions)
     return (
         "The key was discarded: a second release of the same people draws fresh noise, and the two add up. The odds of "
-        f"the value with the strictest bound can {'change' if 'downward' in directions else 'rise'} by up to "
+        f"the {what} with the strictest bound can {'change' if 'downward' in directions else 'rise'} by up to "
         f"{told_factor(once)} in one release, and by up to {told_factor(with_fresh_noise(once, only.matrix))} in two "
         "with this matrix: its own factor times the largest ratio of the other release."
     )

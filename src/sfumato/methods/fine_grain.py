@@ -6,8 +6,8 @@
         as-published       FG Fig. 3: upward privacy only, although FG Theorem 1 claims both directions
         proved             both directions: (m-1) p_i + G_ij p_j <= G_ij - 1 for i != j, G_ij = min(gamma_i, gamma_j)
 
-The guarantee is for single values: a predicate that joins several values can gain more than either of them, by the
-square of the smallest gamma at most.
+The guarantee is for single values, and for sets of values that have a requirement: another predicate that joins several
+values can gain more than either of them, by the square of the smallest gamma at most.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sfumato.claims.claim import BOTH, UPWARD
-from sfumato.claims.odds import violations
+from sfumato.claims.odds import keeps
 from sfumato.errors import Infeasible
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
-from sfumato.methods.matrix_file import read_columns
+from sfumato.methods.matrix_file import read_columns, round_given
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbation import Perturbing, Weights, round_within, strictest_retention
 from sfumato.methods.perturbed import Choice, PerturbationFigures
@@ -35,6 +35,7 @@ from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import MOST_CARDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.profile import Profile
+from sfumato.values.sets import SetBound, of_each, strictest_gamma
 
 MORE_NOISE = range(52, 20, -2)
 """Added to all entries alike, in powers of 1/2, until all bounds hold on the integers."""
@@ -92,6 +93,22 @@ class FineGrain(Perturbing):
             return super().matrix_for(domain, bounds, gamma, weight)
         return least_error(bounds, self.directions, gamma, weight)
 
+    def matrix_within(
+        self,
+        domain: SensitiveDomain,
+        bounds: tuple[Bound, ...],
+        sets: tuple[SetBound, ...],
+        gamma: FloatArray,
+        weight: FloatArray,
+    ) -> Matrix:
+        """Return the matrix in which sets are held as such, where that is known; of retentions, with their values."""
+        if not sets or (self.is_for_records and self.matrix is None):
+            return super().matrix_within(domain, bounds, sets, gamma, weight)
+        columns = self.columns(domain, gamma)
+        if columns is not None:
+            return round_given(columns, bounds, self.directions, domain, sets)
+        return least_error(bounds, self.directions, gamma, weight, sets)
+
     def beside(
         self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
     ) -> PerturbationFigures:
@@ -138,27 +155,37 @@ class FineGrain(Perturbing):
 
 
 def least_error(
-    bounds: Sequence[Bound], directions: Sequence[Direction], gamma: FloatArray, weight: FloatArray
+    bounds: Sequence[Bound],
+    directions: Sequence[Direction],
+    gamma: FloatArray,
+    weight: FloatArray,
+    sets: Sequence[SetBound] = (),
 ) -> Matrix:
     """Return the integers of the staircase, or upward only of cover noise, that keep every bound exactly.
 
     Noise is rounded up, which helps the ratios of own entries; a little more of it, alike for all values, helps those
-    of others. The least that passes the exact check is taken.
+    of others. The least that passes the exact check is taken. `gamma` holds each value to the sets that it is in.
     """
-    from sfumato.methods.staircase import best_staircase, cover
+    from sfumato.methods.set_staircase import least_error_blocks
+    from sfumato.methods.staircase import cover
 
+    stated = [(each.inside(gamma.size), float(each.bound.gamma)) for each in sets if each.bound.gamma is not None]
     upward = "downward" not in directions
-    blocks = cover(gamma) if upward else best_staircase(gamma, weight / weight.sum()).blocks
+    blocks = cover(gamma) if upward else least_error_blocks(gamma, _gammas(bounds), stated, weight / weight.sum())
     if blocks.gammas.size == 1:
-        return round_within(strictest_retention(gamma), bounds, directions)
+        return round_within(strictest_retention(gamma), of_each(bounds, sets), directions)
     for noise in (0.0, *(2.0**-bits for bits in MORE_NOISE)):
         matrix = BlockMatrix.from_floats(blocks.classes.astype(np.int32), blocks.off_diagonal, noise)
-        if next(violations(matrix, bounds, directions), None) is None:
+        if keeps(matrix, bounds, directions, sets):
             return matrix
     raise Infeasible(
         "A gamma is so close to 1 that 64-bit sampling cannot keep it.",
         "Ask for a gamma that is larger by a millionth.",
     )
+
+
+def _gammas(bounds: Sequence[Bound]) -> FloatArray:
+    return np.array([math.inf if bound.gamma is None else float(bound.gamma) for bound in bounds])
 
 
 def _choices(
@@ -167,13 +194,14 @@ def _choices(
     """Yield what counts would cost under other choices, for this table."""
     from sfumato.methods.subset.method import best_deck
 
-    bounds = figures.bounds
-    strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
+    bounds, sets = figures.bounds, figures.mechanism.sets
+    each, strictest = of_each(bounds, sets), strictest_gamma(bounds, sets)
+    assert strictest is not None  # else nothing would have been planned
     solve = solve_both if "downward" in directions else solve_upward
     for name, matrix in (
-        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight)),
-        ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), bounds, directions)),
-        ("uniform", round_within(strictest_retention(gamma), bounds, BOTH)),
+        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight, sets)),
+        ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), each, directions)),
+        ("uniform", round_within(strictest_retention(gamma), each, BOTH)),
     ):
         yield Choice(name, figures.error_under(matrix))
     if len(figures.domain.parts) == 1 and figures.domain.size <= MOST_CARDS:

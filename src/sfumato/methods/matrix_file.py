@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.claims.odds import violations
+from sfumato.claims.odds import broken_sets, keeps, violations
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
@@ -25,6 +25,7 @@ from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.matrix.retention import WORDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.requirement import exact
+from sfumato.values.sets import SetBound
 from sfumato.values.text import meant
 
 ROUNDING = Fraction(1, 10**9)
@@ -121,7 +122,11 @@ def _integers(path: Path, columns: Sequence[Sequence[Fraction]], domain: Sensiti
 
 
 def round_given(
-    columns: Sequence[Sequence[int]], bounds: Sequence[Bound], directions: Sequence[Direction], domain: SensitiveDomain
+    columns: Sequence[Sequence[int]],
+    bounds: Sequence[Bound],
+    directions: Sequence[Direction],
+    domain: SensitiveDomain,
+    sets: Sequence[SetBound] = (),
 ) -> DenseMatrix:
     """Return the integer matrix next to a given one that keeps every bound exactly; columns are in proportion.
 
@@ -130,13 +135,30 @@ def round_given(
     unit. A matrix that breaks a bound by more than rounding is refused.
     """
     plain = DenseMatrix.from_shares(columns)
-    if next(violations(plain, bounds, directions), None) is None:
+    if keeps(plain, bounds, directions, sets):
         return plain
     for bits in MIXED_BITS:
         mixed = DenseMatrix.from_shares(_mixed(column, bits) for column in columns)
-        if next(violations(mixed, bounds, directions), None) is None:
+        if keeps(mixed, bounds, directions, sets):
             return mixed
-    raise _broken(plain, bounds, directions, domain)
+    raise _broken_set(plain, sets, directions, domain) or _broken(plain, bounds, directions, domain)
+
+
+def _broken_set(
+    matrix: DenseMatrix, sets: Sequence[SetBound], directions: Sequence[Direction], domain: SensitiveDomain
+) -> Infeasible | None:
+    """Name a set whose bound is broken; None where only single values are."""
+    found = next(broken_sets(matrix, sets, directions), None)
+    if found is None:
+        return None
+    each, direction, factor = found
+    by = "without bound" if factor is None else f"by a factor of {float(factor):.6g}"
+    return Infeasible(
+        f"The given matrix breaks the requirement that {each.told(domain)}: a published value "
+        f"{'raises' if direction == 'upward' else 'lowers'} its odds {by}; {float(each.bound.gamma or 0):.6g} is "
+        "allowed.",
+        "In every line bring the entries inside the set and outside nearer to each other, or loosen the requirement.",
+    )
 
 
 def _mixed(column: Sequence[int], bits: int) -> list[int]:

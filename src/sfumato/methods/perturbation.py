@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sfumato.claims.claim import BOTH, Scope
-from sfumato.claims.odds import OddsClaim, violations
+from sfumato.claims.claim import BOTH, Scope, Shape
+from sfumato.claims.odds import OddsClaim, keeps
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.matrix_file import round_given
 from sfumato.methods.method import Method, Probability, between
@@ -39,7 +39,9 @@ from sfumato.values.requirement import (
     Tolerance,
     exact,
     find_value,
+    sets_of,
 )
+from sfumato.values.sets import SetBound, of_each, strictest_gamma
 
 LOOSEN = 1.1
 TINY = 1e-300
@@ -94,6 +96,20 @@ class Drawing(Method):
     ) -> Matrix:
         """Return the integers that records are drawn with; they keep every bound exactly."""
 
+    def matrix_within(
+        self,
+        domain: SensitiveDomain,
+        bounds: tuple[Bound, ...],
+        sets: tuple[SetBound, ...],
+        gamma: FloatArray,
+        weight: FloatArray,
+    ) -> Matrix:
+        """Return the matrix where sets of values have bounds, too: each value of a set is held to that of the set.
+
+        `gamma` are those of single values so held; so all sets are kept.
+        """
+        return self.matrix_for(domain, of_each(bounds, sets), gamma, weight)
+
     def claimed(
         self, matrix: Matrix, bounds: tuple[Bound, ...], odds: OddsClaim
     ) -> tuple[OddsClaim, tuple[Bound, ...]]:
@@ -117,12 +133,13 @@ class Drawing(Method):
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         """Return the plan with the method's matrix."""
         bounds = requirement.bounds(profile.domain, profile.counts.tolist())
-        gamma, weight = _gammas(bounds, profile.domain), _weights(self.weighting, profile)
+        sets = sets_of(requirement, profile.domain)
+        gamma, weight = _gammas(of_each(bounds, sets), profile.domain), _weights(self.weighting, profile)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
         odds = OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
-        matrix = self.matrix_for(profile.domain, bounds, gamma, weight)
+        matrix = self.matrix_within(profile.domain, bounds, sets, gamma, weight)
         claim, kept = self.claimed(matrix, bounds, odds)
-        mechanism = Mechanism.single(profile.domain, matrix, kept, self.form_of(matrix))
+        mechanism = Mechanism.single(profile.domain, matrix, kept, self.form_of(matrix), sets)
         _check_written(mechanism)
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
         figures = self.beside(profile, figures, gamma, weight)
@@ -252,7 +269,7 @@ def _record_utility(retention: FloatArray, frequency: FloatArray) -> float:
 
 def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[PerturbationFigures, int]:
     """Return the figures with what plain uniform perturbation would give, and the value whose error differs most."""
-    matrix = round_within(strictest_retention(gamma), figures.bounds, BOTH)
+    matrix = round_within(strictest_retention(gamma), of_each(figures.bounds, figures.mechanism.sets), BOTH)
     other = replace(figures, mechanisms=(Mechanism.single(figures.domain, matrix, figures.bounds),))
     errors, variation, own = other.standard_error, other.total_variation, figures.standard_error
     assert errors is not None  # a gamma above 1 leaves every value some retention
@@ -329,6 +346,7 @@ def _notes(profile: Profile, figures: PerturbationFigures, method: Drawing) -> I
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
+    yield from _about_sets(figures)
     yield from method.about_matrix(figures)
     if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
         yield f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others."
@@ -339,6 +357,17 @@ def _notes(profile: Profile, figures: PerturbationFigures, method: Drawing) -> I
         )
     yield from domain_notes(profile)
     yield profile.order.statement
+
+
+def _about_sets(figures: PerturbationFigures) -> Iterator[str]:
+    """Say how sets of values were taken: by the strictest of all, or held together with their values."""
+    sets, scope = figures.mechanism.sets, figures.claim.guarantee(Shape(figures.mechanisms)).scope
+    if sets and scope == "any predicate":
+        strictest = float(strictest_gamma(figures.bounds, sets) or 0)
+        yield (
+            f"The strictest requirement of all values and of {len(sets)} set(s), the factor {strictest:.4g}, is kept "
+            "for every statement: sets need no noise of their own."
+        )
 
 
 def _is_noise(matrix: Matrix) -> BoolArray:
@@ -369,7 +398,7 @@ def round_within(
     retention = np.clip(retention, 0.0, 1.0)
     for shrink in (0.0, *(2.0**-bits for bits in SHRINK_BITS), 1.0):
         matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
-        if next(violations(matrix, bounds, directions), None) is None:
+        if keeps(matrix, bounds, directions):
             if matrix.retention.min() < floor * (1 - 1e-6):
                 break
             return matrix

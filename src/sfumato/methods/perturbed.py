@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.claims.claim import Guarantee, Shape
-from sfumato.claims.odds import OddsClaim, violations
+from sfumato.claims.odds import OddsClaim, broken_sets, set_factor, violations
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
@@ -23,7 +23,7 @@ from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Bound, Form, Mechanism, SubTable, domains, finite, read_mechanism, sub_tables
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Requirement
+from sfumato.values.requirement import Requirement, sets_of
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 
 TIGHT = 1e-9
@@ -202,7 +202,15 @@ class PerturbationFigures(Figures):
                 if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
                     rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
                     found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
+            found += self._binding_sets(direction)
         return tuple(found)
+
+    def _binding_sets(self, direction: Direction) -> Iterator[Binding]:
+        """Yield the sets whose bound holds with equality."""
+        for each in self.mechanism.sets:
+            factor, gamma = set_factor(self.matrix, each, direction), each.bound.gamma
+            if gamma is not None and factor is not None and factor >= gamma * (1 - TIGHT):
+                yield Binding(each.told(self.domain), direction, "all other values", float(gamma))
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
@@ -215,7 +223,7 @@ class PerturbationFigures(Figures):
         required = requirement.bounds(self.domain, self.counts.tolist())
         if isinstance(self.claim, StepsClaim):
             return asked == self.claim.steps and set(required) == {self.claim.bound}
-        return asked is None and required == self.bounds
+        return asked is None and required == self.bounds and sets_of(requirement, self.domain) == self.mechanism.sets
 
     def require(self, plan: Plan) -> None:
         """Raise unless every matrix keeps its bounds, and the sub-tables theirs."""
@@ -233,6 +241,11 @@ class PerturbationFigures(Figures):
                     f"The plan's matrix does not keep its own bound for {value!r}.",
                     "The plan file was changed after it was made: plan again.",
                 )
+        for each, *_ in broken_sets(self.matrix, self.mechanism.sets, self.directions) if self.mechanism.sets else ():
+            raise PlanMismatch(
+                f"The plan's matrix does not keep its own bound that {each.told(self.domain)}.",
+                "The plan file was changed after it was made: plan again.",
+            )
 
     def explained(self, plan: Plan) -> Iterator[list[str]]:
         yield list(_what(self, plan))
@@ -240,7 +253,10 @@ class PerturbationFigures(Figures):
             yield list(self.partition.explained(self.mechanism, self.quotas, plan.assurance))
             yield list(_values(self))
         else:
-            yield from (list(_matrix(self)), list(_values(self)), list(_binding(self)))
+            yield from (list(_matrix(self)), list(_values(self)))
+            if self.mechanism.sets:
+                yield list(_sets(self))
+            yield list(_binding(self))
         yield list(_cost(self))
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
@@ -389,6 +405,17 @@ def _values(figures: PerturbationFigures) -> Iterator[str]:
         kept, own = ("none" if math.isnan(p) else f"{p:.4f}" for p in (retention[c], diagonal[c]))
         value, records = figures.domain.labels[c][:24], figures.counts[c]
         yield f"  {value:24} {records:>10,} {gamma:>10} {kept:>10} {own:>9} {error:>11}"
+
+
+def _sets(figures: PerturbationFigures) -> Iterator[str]:
+    """Tell the sets of values: how many values and records each has, and its bound."""
+    yield "Sets of values that have a bound together"
+    yield f"  {'set':40} {'values':>8} {'records':>10} {'gamma':>10}"
+    for each in figures.mechanism.sets[:SHOWN_VALUES]:
+        records, gamma = int(figures.counts[list(each.codes)].sum()), float(each.bound.gamma or math.inf)
+        yield f"  {each.told(figures.domain)[:40]:40} {len(each.codes):>8,} {records:>10,} {gamma:>10.4g}"
+    if (more := len(figures.mechanism.sets) - SHOWN_VALUES) > 0:
+        yield f"  ... and {more:,} more"
 
 
 def _binding(figures: PerturbationFigures) -> Iterator[str]:

@@ -26,12 +26,16 @@ from sfumato.values.requirement import (
     RhoPrivacy,
     RiskLimit,
     Robustness,
+    SetRequirement,
     Tolerance,
     ValueRequirement,
 )
 from sfumato.values.section import Section
 
 Listed = Annotated[tuple[str | bool | int, ...], Field(strict=False)]
+SetValues = Annotated[tuple[str | bool | int | Listed, ...], Field(strict=False)]
+EndTexts = Annotated[tuple[str, str], Field(strict=False)]
+EndNumbers = Annotated[tuple[int | float, int | float], Field(strict=False)]
 Limit = Annotated[int, Field(ge=2)] | None
 
 
@@ -238,12 +242,58 @@ class PersonRule(Section):
 
 
 class ValueRule(Section):
-    """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
+    """rho1 and rho2, gamma, or epsilon: of one `value`, or of a set of values together.
 
-    value: str | int | bool | Listed
-    rho1: Probability
-    rho2: Probability
+    A set is a list of `values`, all that start with a `prefix`, or all `between` two ends; `column` names the column
+    where several are sensitive. `given` names the background knowledge that it is for.
+    """
+
+    value: Annotated[str | int | bool | Listed | None, Field(exclude_if=_is_none)] = None
+    values: Annotated[SetValues | None, Field(exclude_if=_is_none)] = None
+    prefix: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    between: Annotated[EndTexts | EndNumbers | None, Field(exclude_if=_is_none)] = None
+    column: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    rho1: Annotated[Probability | None, Field(exclude_if=_is_none)] = None
+    rho2: Annotated[Probability | None, Field(exclude_if=_is_none)] = None
+    gamma: Annotated[Probability | None, Field(exclude_if=_is_none)] = None
+    epsilon: Annotated[Probability | None, Field(exclude_if=_is_none)] = None
     given: str = ""
+
+    @field_validator("between", mode="before")
+    @classmethod
+    def _are_two_ends(cls, ends: object) -> object:
+        is_pair = isinstance(ends, list | tuple) and len(ends) == 2
+        kinds = {isinstance(end, str) for end in ends} if is_pair else set()  # type: ignore[attr-defined]
+        if ends is not None and (len(kinds) != 1 or any(isinstance(end, bool) for end in ends)):  # type: ignore[attr-defined]
+            raise ValueError(
+                f'between takes two texts, such as ["A00", "B99"], or two numbers, such as [390, 459.99]; not {ends!r}'
+            )
+        return ends
+
+    @model_validator(mode="after")
+    def _is_of_values(self) -> ValueRule:
+        named = [key for key in ("value", "values", "prefix", "between") if getattr(self, key) not in (None, (), "")]
+        if len(named) != 1:
+            raise ValueError(
+                f"an entry is about one value or one set; this names {' and '.join(named) if named else 'none'} "
+                '(choose value = "HIV", values = ["HIV", "hepatitis B"], prefix = "B2" or between = ["A00", "B99"])'
+            )
+        if self.value is not None and self.column is not None:
+            raise ValueError("column goes with values, prefix or between, not with value: leave it out")
+        stated = [key for key in ("rho2", "gamma", "epsilon") if getattr(self, key) is not None]
+        if (self.rho1 is None) != (self.rho2 is None):
+            lacking = "rho1" if self.rho1 is None else "rho2"
+            raise ValueError(f"rho1 and rho2 go together: add {lacking}")
+        if len(stated) != 1:
+            raise ValueError("state one bound of an entry: rho1 and rho2, gamma, or epsilon")
+        return self
+
+    def requirement(self) -> ValueRequirement | SetRequirement:
+        """Return the entry as a value of the model."""
+        bound = {key: getattr(self, key) for key in ("rho1", "rho2", "gamma", "epsilon", "given")}
+        if self.value is not None:
+            return ValueRequirement(self.value, **bound)
+        return SetRequirement(self.values or (), self.prefix, self.between, self.column, **bound)
 
 
 class GroupRule(Section):
@@ -274,7 +324,7 @@ LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit
 
 
 class RequirementRule(Section):
-    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
+    """One of: rho1 and rho2, gamma, or epsilon (with `values` for exceptions); values alone; tolerance and rho1.
 
     Randomized response takes another one: l or risk_limit, with `groups` for exceptions. The methods that publish
     groups take l, and robust-anatomy r.
@@ -296,7 +346,8 @@ class RequirementRule(Section):
     @model_validator(mode="after")
     def _one_kind(self) -> RequirementRule:
         stated = [key for key in LIMITS if key not in ("rho1", "rho2") and getattr(self, key) is not None]
-        stated += ["rho2 or values"] if self.rho2 is not None or self.values else []
+        has_default = stated in (["gamma"], ["epsilon"]) and self.rho2 is None  # with values for exceptions
+        stated += ["rho2 or values"] if self.rho2 is not None or (self.values and not has_default) else []
         if not stated and self.rho1 is not None:
             raise ValueError(
                 "rho1 and rho2 go together: rho1 is the highest belief beforehand that is protected, and rho2, above "
@@ -324,8 +375,8 @@ class RequirementRule(Section):
             raise ValueError("groups go with an l or a risk_limit for all other records")
         if stated != ["tolerance"] and (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together: add rho1, the highest belief beforehand that is protected")
-        if self.others and (self.rho2 is not None or not self.values):
-            raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
+        if self.others and (self.rho2 is not None or has_default or not self.values):
+            raise ValueError('others = "unprotected" goes with values, without a bound for all others')
         return self
 
     def facts_from_table(self) -> Iterator[str]:
@@ -340,19 +391,23 @@ class RequirementRule(Section):
             return Robustness(self.r)
         if self.l is not None and Diversity in taken:
             return Diversity(self.l)
-        if self.gamma is not None:
-            return Amplification(self.gamma)
-        if self.epsilon is not None:
-            return LocalPrivacy(self.epsilon)
         if self.l is not None or self.risk_limit is not None:
             return RiskLimit(_limit(self.l, self.risk_limit), tuple(group.limit() for group in self.groups))
         if self.tolerance is not None:
             return Tolerance(self.tolerance, self.rho1)  # type: ignore[arg-type]
-        overall = None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
+        overall = self._overall()
         if overall and not self.values:
             return overall
-        entries = tuple(ValueRequirement(v.value, v.rho1, v.rho2, v.given) for v in self.values)
+        entries = tuple(entry.requirement() for entry in self.values)
         return FineGrainPrivacy(entries, overall, self.others == "unprotected")
+
+    def _overall(self) -> RhoPrivacy | Amplification | LocalPrivacy | None:
+        """Return what is required of all values that no entry names."""
+        if self.gamma is not None:
+            return Amplification(self.gamma)
+        if self.epsilon is not None:
+            return LocalPrivacy(self.epsilon)
+        return None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
 
 
 def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741

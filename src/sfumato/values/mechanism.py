@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,9 +22,14 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
+from sfumato.values.bound import NO_BOUND as NO_BOUND
+from sfumato.values.bound import Bound as Bound
+from sfumato.values.bound import bound_keys as bound_keys
+from sfumato.values.bound import read_bound as read_bound
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
+from sfumato.values.sets import SetBound, read_set, set_keys
 
 LABEL = "sub_table"
 """The published column that tells the sub-table of a record, numbered from 1."""
@@ -40,26 +44,17 @@ Form = Literal["value", "set", "card"]
 """What is published of a record."""
 
 
-@dataclass(frozen=True)
-class Bound:
-    """What is required of one value. `gamma` None: nothing. `rho1`, `rho2` where it was stated with them."""
-
-    gamma: Fraction | None
-    rho1: Fraction | None = None
-    rho2: Fraction | None = None
-    given: str = ""  # the background knowledge it is for
-
-
-NO_BOUND = Bound(None)
-
-
 @dataclass(frozen=True, eq=False)
 class SubTable:
-    """The values that a sub-table has (codes of the domain, ascending), its matrix, and the bound on each value."""
+    """The values that a sub-table has (codes of the domain, ascending), its matrix, and the bound on each value.
+
+    `sets` are the sets of values with a bound of their own; these need all values.
+    """
 
     codes: CodeArray
     matrix: Matrix
     bounds: tuple[Bound, ...]
+    sets: tuple[SetBound, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.codes.size == self.matrix.size == len(self.bounds):
@@ -96,15 +91,25 @@ class Mechanism:
                 raise ValueError(f"a sub-table has a value that is none of the {self.domain.size} of the domain")
             if table.matrix.publishes_values != (self.form == "value"):
                 raise ValueError("cards are published by number or as sets, and values as values")
+        if self.sets and not self.is_whole:
+            raise ValueError("sets of values go with one matrix of all of them")
+        for each in self.sets:
+            if not each.fits(self.domain):
+                raise ValueError(f"a set has other values than it says: {len(each.codes)} of {self.domain.size}")
         if self.form != "value" and (not self.is_whole or len(self.domain.parts) > 1):
             raise ValueError("cards are for one column and one matrix of all its values")
 
     @classmethod
     def single(
-        cls, domain: SensitiveDomain, matrix: Matrix, bounds: tuple[Bound, ...], form: Form = "value"
+        cls,
+        domain: SensitiveDomain,
+        matrix: Matrix,
+        bounds: tuple[Bound, ...],
+        form: Form = "value",
+        sets: tuple[SetBound, ...] = (),
     ) -> Mechanism:
         """Return one matrix for all rows."""
-        return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds),), form=form)
+        return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds, sets),), form=form)
 
     @cached_property
     def published(self) -> SensitiveDomain:
@@ -152,6 +157,11 @@ class Mechanism:
                 if bound.gamma is not None and (known is None or bound.gamma < known):
                     strictest[code] = bound
         return tuple(strictest)
+
+    @property
+    def sets(self) -> tuple[SetBound, ...]:
+        """The sets of values with a bound of their own."""
+        return self.tables[0].sets
 
     @property
     def epsilon(self) -> float:
@@ -274,15 +284,10 @@ def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
             "values": None if mechanism.is_whole else table.codes.tolist(),
             **table.matrix.written(),
             "bounds": [bound_keys(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
+            **({"sets": list(map(set_keys, table.sets))} if table.sets else {}),
         }
         for table in mechanism.tables
     ]
-
-
-def bound_keys(bound: Bound) -> dict[str, str | None]:
-    """Return a bound for JSON."""
-    fractions = {"gamma": bound.gamma, "rho1": bound.rho1, "rho2": bound.rho2}
-    return {**{key: None if x is None else str(x) for key, x in fractions.items()}, "given": bound.given}
 
 
 def read_mechanism(
@@ -296,13 +301,8 @@ def read_mechanism(
 def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
     codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
     bounds = tuple(map(read_bound, raw["bounds"]))
-    return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
-
-
-def read_bound(raw: dict[str, Any]) -> Bound:
-    """Return what `bound_keys` gave."""
-    gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
-    return Bound(gamma, rho1, rho2, raw["given"])
+    sets = tuple(map(read_set, raw.get("sets") or ()))
+    return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds, sets)
 
 
 def read_matrix(raw: dict[str, Any]) -> Matrix:

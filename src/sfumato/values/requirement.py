@@ -8,6 +8,8 @@ of "this record's value is x_i" by more than that factor.
     tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                  FG section V
     epsilon        local differential privacy: gamma = exp(epsilon)
 
+A set of values (`SetRequirement`) has a gamma of its own, for the odds of "this record's value is one of these".
+
 A limit on a risk under linking (`RiskLimit`) is of another kind: it has no gamma, and one method takes it.
 
 Numbers are exact: 0.1 and "1/10" both mean one tenth.
@@ -17,15 +19,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
 from sfumato.errors import PolicyError
-from sfumato.values.attributes import SensitiveDomain, Value, label
+from sfumato.values.attributes import Domain, SensitiveDomain, Value, label
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import NO_BOUND, Bound
+from sfumato.values.sets import Choice, Ends, SetBound, codes_of, part_named, stricter
 from sfumato.values.text import meant
 
 Number = int | float | str | Fraction
@@ -175,9 +178,13 @@ class Amplification:
             )
         _check_gamma(gamma, f"gamma = {_shown(gamma)}", "gamma is so close to 1")
 
+    def bound(self) -> Bound:
+        """Return the one bound."""
+        return Bound(exact(self.gamma))
+
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return the same bound for every value."""
-        return (Bound(exact(self.gamma)),) * domain.size
+        return (self.bound(),) * domain.size
 
 
 @dataclass(frozen=True)
@@ -195,47 +202,201 @@ class LocalPrivacy:
             )
         _check_gamma(gamma_of_epsilon(epsilon), f"epsilon = {_shown(epsilon)}", "epsilon is so close to 0")
 
+    def bound(self) -> Bound:
+        """Return the one bound, gamma = exp(epsilon)."""
+        return Bound(gamma_of_epsilon(self.epsilon))
+
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return gamma = exp(epsilon) for every value."""
-        return (Bound(gamma_of_epsilon(self.epsilon)),) * domain.size
+        return (self.bound(),) * domain.size
+
+
+def _stated(
+    rho1: Number | None, rho2: Number | None, gamma: Number | None, epsilon: Number | None, given: str, where: str
+) -> Bound:
+    """Return the bound of an entry, which states rho1 and rho2, or gamma, or epsilon."""
+    ways = {"rho1 and rho2": (rho1, rho2), "gamma": (gamma,), "epsilon": (epsilon,)}
+    named = [way for way, numbers in ways.items() if any(number is not None for number in numbers)]
+    if len(named) != 1 or (rho1 is None) != (rho2 is None):
+        raise PolicyError(
+            f"The requirement{where} states {' and '.join(named) if len(named) > 1 else 'no whole bound'}.",
+            "State one of: rho1 and rho2, gamma, epsilon.",
+        )
+    if rho1 is not None and rho2 is not None:
+        return rho_bound(rho1, rho2, given, where)
+    try:
+        asked = Amplification(gamma) if gamma is not None else LocalPrivacy(epsilon or 0)
+    except PolicyError as problem:
+        raise PolicyError(f"The requirement{where}: {problem.message}", problem.hint) from None
+    return replace(asked.bound(), given=given)
 
 
 @dataclass(frozen=True)
 class ValueRequirement:
-    """(rho1, rho2) for one value, for an adversary with the background knowledge `given`."""
+    """(rho1, rho2), gamma or epsilon for one value, for an adversary with the background knowledge `given`."""
 
     value: Key
-    rho1: Number
-    rho2: Number
+    rho1: Number | None = None
+    rho2: Number | None = None
     given: str = ""
+    gamma: Number | None = None
+    epsilon: Number | None = None
 
     def __post_init__(self) -> None:
         self.bound()
 
     def bound(self) -> Bound:
         """Return what it asks for."""
-        return rho_bound(self.rho1, self.rho2, self.given, f" of {label(self.value)!r}")
+        return _stated(self.rho1, self.rho2, self.gamma, self.epsilon, self.given, f" of {label(self.value)!r}")
+
+
+@dataclass(frozen=True)
+class SetRequirement:
+    """(rho1, rho2), gamma or epsilon for a set: for the statement that a record's value is one of its values.
+
+    The set is a list of `values`, all that start with a `prefix`, or all `between` two texts or numbers
+    (`sfumato.values.sets`); `column` names the column where there are several sensitive ones.
+    """
+
+    values: tuple[Key, ...] = ()
+    prefix: str | None = None
+    between: Ends | None = None
+    column: str | None = None
+    rho1: Number | None = None
+    rho2: Number | None = None
+    given: str = ""
+    gamma: Number | None = None
+    epsilon: Number | None = None
+
+    def __post_init__(self) -> None:
+        ways = {"values": bool(self.values), "prefix": bool(self.prefix), "between": self.between is not None}
+        if sum(ways.values()) != 1:
+            stated = [way for way, is_stated in ways.items() if is_stated]
+            raise PolicyError(
+                f"A set of values is named by {' and '.join(stated) if stated else 'nothing'}.",
+                'Name it by one of: values = ["HIV", "hepatitis B"], prefix = "B2", between = ["A00", "B99"].',
+            )
+        if self.between is not None:
+            self._check_ends(self.between)
+        self.bound()
+
+    def _check_ends(self, ends: Ends) -> None:
+        first, last = ends
+        if isinstance(first, str) != isinstance(last, str):
+            raise PolicyError(
+                f"between = [{first!r}, {last!r}] has a text and a number.",
+                "Write both in quotes, to take texts in their order, or both without, to take numbers.",
+            )
+        if first > last:  # type: ignore[operator]
+            raise PolicyError(
+                f"between = [{first!r}, {last!r}] ends before it begins.", f"Write between = [{last!r}, {first!r}]."
+            )
+
+    @property
+    def named(self) -> str:
+        """The set as the policy names it."""
+        if self.values:
+            return f"values {', '.join(repr(label(value)) for value in self.values[:5])}"
+        return f"prefix {self.prefix!r}" if self.prefix else f"between {list(self.between or ())}"
+
+    def bound(self) -> Bound:
+        """Return what it asks for."""
+        return _stated(self.rho1, self.rho2, self.gamma, self.epsilon, self.given, f" of the set by {self.named}")
+
+    def on(self, domain: SensitiveDomain) -> SetBound:
+        """Return the set with its values in a domain: some of them, and not all."""
+        self._check_column(domain)
+        part = part_named(domain, self.column)
+        choice = Choice(self.prefix, self.between, self.column)
+        if not choice.is_list:
+            codes = codes_of(domain, part, choice.matches)
+        elif self.column is None:
+            codes = tuple(sorted({find_value(domain, value) for value in self.values}))
+        else:
+            alone = SensitiveDomain((part,))
+            listed = {part.values[find_value(alone, value)] for value in self.values}
+            codes = codes_of(domain, part, listed.__contains__)
+        if not codes:
+            raise PolicyError(
+                f"The requirement's set by {self.named} has no value of {part.name!r}.", self._nearest(part)
+            )
+        if len(codes) == domain.size:
+            raise PolicyError(
+                f"The requirement's set by {self.named} has all {domain.size:,} values of {domain.name!r}: that a "
+                "record has one of them is known.",
+                "Name fewer values, or require something of each value: rho1 and rho2 for all.",
+            )
+        return SetBound(codes, self.bound(), choice)
+
+    def _check_column(self, domain: SensitiveDomain) -> None:
+        if self.column is not None and self.column not in domain.names:
+            raise PolicyError(
+                f"The requirement's set by {self.named} is of {self.column!r}, which is no sensitive column.",
+                meant(self.column, domain.names, "The sensitive columns are"),
+            )
+        if self.column is None and not self.values and len(domain.parts) > 1:
+            raise PolicyError(
+                f"The requirement's set by {self.named} does not say of which column: {' or '.join(domain.names)}.",
+                f'Add column = "{domain.names[0]}", say.',
+            )
+
+    def _nearest(self, part: Domain) -> str:
+        """Return what could have been meant: the longest beginning that some value has, or values at the ends."""
+        labels = sorted(label(value) for value in part.values if value is not None)
+        if self.prefix:
+            for length in range(len(self.prefix) - 1, 0, -1):
+                if found := [text for text in labels if text.startswith(self.prefix[:length])]:
+                    return f"{len(found):,} value(s) start with {self.prefix[:length]!r}: {', '.join(found[:5])}."
+            return f"Its values are for instance {', '.join(labels[:5])}."
+        first = str((self.between or ("", ""))[0])
+        after = [text for text in labels if text >= first][:3]
+        before = [text for text in labels if text < first][-3:]
+        return (
+            f"In the order of texts {', '.join(before) or 'nothing'} come before {first!r} and "
+            f"{', '.join(after) or 'nothing'} after it. Ends without quotes take numbers."
+        )
 
 
 @dataclass(frozen=True)
 class FineGrainPrivacy:
-    """(rho1_i, rho2_i) per value: FG Def. 1. Of several for one value the strictest counts (FG section IV, end).
+    """A requirement for each value: FG Def. 1. Of several for one value the strictest counts (FG section IV, end).
 
-    A value that is not listed gets `default`; without a default it is an error, unless `others_unprotected`.
+    A value that is not listed gets `default`; without a default it is an error, unless `others_unprotected`. A set asks
+    for nothing of its single values: these get the default like all others.
     """
 
-    values: tuple[ValueRequirement, ...]
-    default: RhoPrivacy | None = None
+    values: tuple[ValueRequirement | SetRequirement, ...]
+    default: RhoPrivacy | Amplification | LocalPrivacy | None = None
     others_unprotected: bool = False
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
-        """Return each value's strictest bound."""
+        """Return each value's strictest bound; a set of one value is that value."""
         listed: dict[int, Bound] = {}
-        for entry in self.values:
-            code = find_value(domain, entry.value)
-            listed[code] = min(listed.get(code, entry.bound()), entry.bound(), key=lambda b: b.gamma or 0)
+        for code, bound in self._listed(domain):
+            listed[code] = stricter(listed.get(code, bound), bound)
         rest = self._rest(domain, listed)
         return tuple(listed.get(code, rest) for code in range(domain.size))
+
+    def sets(self, domain: SensitiveDomain) -> tuple[SetBound, ...]:
+        """Return the sets of two values and more, each once with its strictest bound."""
+        found: dict[tuple[int, ...], SetBound] = {}
+        for each in self._sets(domain):
+            known = found.setdefault(each.codes, each)
+            if len(each.codes) > 1 and stricter(known.bound, each.bound) is each.bound:
+                found[each.codes] = each
+        return tuple(each for codes, each in found.items() if len(codes) > 1)
+
+    def _sets(self, domain: SensitiveDomain) -> list[SetBound]:
+        return [entry.on(domain) for entry in self.values if isinstance(entry, SetRequirement)]
+
+    def _listed(self, domain: SensitiveDomain) -> Iterator[tuple[int, Bound]]:
+        """Yield the bounds on single values."""
+        for entry in self.values:
+            if isinstance(entry, ValueRequirement):
+                yield find_value(domain, entry.value), entry.bound()
+        for each in self._sets(domain):
+            if len(each.codes) == 1:
+                yield each.codes[0], each.bound
 
     def _rest(self, domain: SensitiveDomain, listed: Mapping[int, Bound]) -> Bound:
         if self.default:
@@ -245,9 +406,21 @@ class FineGrainPrivacy:
             raise PolicyError(
                 f"The requirement says nothing of {len(unlisted)} value(s) of {domain.name!r}: "
                 f"{', '.join(unlisted[:5])}{', ...' if len(unlisted) > 5 else ''}.",
-                'Give a rho1 and rho2 for all values as the default, or say others = "unprotected".',
+                'Give a rho1 and rho2 for all values as the default, or say others = "unprotected".'
+                + self._only_as_sets(domain),
             )
         return NO_BOUND
+
+    def _only_as_sets(self, domain: SensitiveDomain) -> str:
+        """Return what to know where sets are named: they ask for nothing of the values in them."""
+        if not self.sets(domain):
+            return ""
+        return " A set bounds the belief that the value is one of it, not which one: its values need a bound, too."
+
+
+def sets_of(requirement: Requirement, domain: SensitiveDomain) -> tuple[SetBound, ...]:
+    """Return the sets of values that a requirement speaks of."""
+    return requirement.sets(domain) if isinstance(requirement, FineGrainPrivacy) else ()
 
 
 @dataclass(frozen=True)
