@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from sfumato.values.requirement import RhoPrivacy as RhoPrivacy
     from sfumato.values.requirement import RiskLimit as RiskLimit
     from sfumato.values.requirement import Robustness as Robustness
+    from sfumato.values.requirement import SetRequirement as SetRequirement
     from sfumato.values.requirement import Tolerance as Tolerance
     from sfumato.values.requirement import ValueRequirement as ValueRequirement
     from sfumato.values.requirement import tolerance as tolerance
@@ -112,6 +113,7 @@ _HOMES = {
     "Robustness": "values.requirement",
     "SampledRisks": "methods.response.estimating",
     "SecretKey": "values.randomness",
+    "SetRequirement": "values.requirement",
     "SfumatoError": "errors",
     "SmallDomain": "methods.small_domain.method",
     "Subset": "methods.subset.method",

@@ -41,6 +41,7 @@ NAMES = [
     "Robustness",
     "SampledRisks",
     "SecretKey",
+    "SetRequirement",
     "SfumatoError",
     "SmallDomain",
     "Subset",

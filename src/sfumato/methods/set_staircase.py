@@ -12,7 +12,8 @@ distance, d(i,k) <= d(i,j) + d(j,k). Where some g_S is finite, all of it is at m
 **Staircases of a distance.** P[y,x] = s_y exp(-d(x,y)) keeps all bounds: P[y,i]/P[y,k] = exp(d(k,y) - d(i,y)) is at
 most exp(d(i,k)). Its columns sum to one iff sum_y s_y exp(-d(x,y)) = 1 for all x, a linear system, and it is a matrix
 iff all s are positive. Not every distance has such s; min(d, ln rho) is a distance again, and for the least G it is
-uniform perturbation, which always exists. The cap with the least expected error is taken.
+uniform perturbation, which always exists. The cap with the least expected error is taken; and since noise that one
+small set takes up must not tell of another, all sets are tried with the factor of stricter ones, too.
 
 Values that the same sets hold, with the same gamma, are alike: they form a class, and all is done by classes. The
 staircase of `methods/staircase.py` is the case without sets, where the system has a closed form.
@@ -31,6 +32,7 @@ from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 _PARTS_OF_RANGE = 64
 _REFINED = 16
+_LEVELS_OF_SETS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +91,21 @@ def least_error_blocks(
 ) -> BlockForm:
     """Return the better one of two staircases: of single values, `held` to the sets that they are in; of the sets."""
     single = best_staircase(held, shares)
-    found = separation(gammas, sets) if sets else None
-    if found is None:
-        return single.blocks
-    together = best_with_sets(found, shares)
-    return together if expected_error(together, shares) < single.error else single.blocks
+    best = single.error, single.blocks
+    for most in _thinned(np.unique([gamma for _, gamma in sets])):
+        found = separation(gammas, [(inside, min(gamma, most)) for inside, gamma in sets])
+        if found is not None:
+            together = best_with_sets(found, shares)
+            best = min(best, (expected_error(together, shares), together), key=lambda each: each[0])
+    return best[1]
+
+
+def _thinned(levels: FloatArray) -> list[float]:
+    """Return a few levels, the first and the last among them."""
+    if levels.size <= _LEVELS_OF_SETS:
+        return [float(level) for level in levels]
+    places = np.linspace(0, levels.size - 1, _LEVELS_OF_SETS).round().astype(np.int64)
+    return [float(level) for level in levels[places]]
 
 
 def staircase_of(found: Separation, cap: float = math.inf) -> BlockForm | None:

@@ -194,6 +194,26 @@ class BoundPart(Part):
     given: str
 
 
+class SetPart(Part):
+    """A set of values with a bound of its own: on the belief that a record's value is one of them, not which."""
+
+    values: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        min_length=2, description="Their numbers in the domain, from 0; some of all values."
+    )
+    prefix: Annotated[str | None, Field(exclude_if=_is_none)] = Field(
+        None, description="That the set is of all values whose text starts so; left out or null where it is not."
+    )
+    between: Annotated[tuple[str, str] | tuple[int | float, int | float] | None, Field(exclude_if=_is_none)] = Field(
+        None,
+        description="That the set is of all values from the first to the last of two texts, with all that start like "
+        "the last, or of two numbers; left out or null where it is not.",
+    )
+    column: Annotated[str | None, Field(exclude_if=_is_none)] = Field(
+        None, description="The column that it is about, where there are several; left out or null where there is one."
+    )
+    bound: BoundPart
+
+
 class SubTablePart(Part):
     """A part of the rows with values, a matrix and bounds of its own."""
 
@@ -211,6 +231,11 @@ class SubTablePart(Part):
     deck: Annotated[Deck | None, Field(exclude_if=_is_none)] = None
     ranges: Annotated[Ranges | None, Field(exclude_if=_is_none)] = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
+    sets: Annotated[tuple[SetPart, ...] | None, Field(exclude_if=_is_none)] = Field(
+        None,
+        description="Sets of values with bounds of their own; left out or null where there are none, and where there "
+        "are several sub-tables.",
+    )
 
     @model_validator(mode="after")
     def _has_one_matrix(self) -> SubTablePart:

@@ -8,8 +8,9 @@ one other value, the belief grows with the prior, and with the factors of `matri
     upward     prior rho1:      odds of x_i   rho1/(1 - rho1) * max_y P[y, i]/min_k P[y, k]
     downward   prior rho2:      odds of x_i   rho2/(1 - rho2) / (max_y max_k P[y, k]/P[y, i])
 
-exactly, in the integers that are sampled. A requirement stated by gamma (or epsilon) bounds the factor; it is told as a
-belief from even odds: prior 1/2 for rho1, gamma/(1 + gamma) for rho2.
+exactly, in the integers that are sampled. Of a set of values, x_i is any value of it and x_k any other. A requirement
+stated by gamma (or epsilon) bounds the factor; it is told as a belief from even odds: prior 1/2 for rho1, and
+gamma/(1 + gamma) for rho2.
 
 Several releases have other factors: `sfumato.claims.odds`.
 """
@@ -29,14 +30,17 @@ from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest, held_to, most_exposed
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
-from sfumato.claims.odds import OddsClaim
+from sfumato.claims.odds import OddsClaim, set_factor
+from sfumato.values.arrays import IntArray
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
+from sfumato.values.sets import SetBound
 
 Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""
 
 QUESTION = "Which true value does a record have, given its published one?"
+SET_QUESTION = "Is a record's true value one of a set, given its published one?"
 KNOWS = "Knows the matrix and the published {form} of the record; holds records to be independent. Prior: "
 PRIORS = {
     "upward": "any with at most rho1 on the value; of bounds stated by gamma, even odds.",
@@ -119,6 +123,76 @@ def worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None
         )
 
 
+@dataclass(frozen=True)
+class WorstOfSet:
+    """The worst prior on a set of values within its requirement, and the belief it becomes."""
+
+    of: SetBound
+    prior: Fraction
+    posterior: Fraction
+    limit: Fraction
+    factor: Fraction | None  # None: without bound
+    gamma: Fraction
+
+    @property
+    def is_broken(self) -> bool:
+        return self.factor is None or self.factor > self.gamma
+
+    @property
+    def used(self) -> Fraction | float:
+        return math.inf if self.factor is None else self.factor / self.gamma
+
+    def told(self, mechanism: Mechanism) -> str:
+        return (
+            f"{self.of.told(mechanism.domain)}, at a prior of {float(self.prior):.4g} (bound {float(self.limit):.4g})"
+        )
+
+
+def worst_of_sets(mechanism: Mechanism, direction: Direction) -> Iterator[WorstOfSet]:
+    """Yield the worst prior on each set that has a bound."""
+    upward = direction == "upward"
+    for each in mechanism.sets:
+        pair = stated(each.bound)
+        if pair is not None and each.bound.gamma is not None:
+            prior, limit = pair if upward else pair[::-1]
+            factor = set_factor(mechanism.matrix, each, direction)
+            yield WorstOfSet(each, prior, moved(prior, factor, upward), limit, factor, each.bound.gamma)
+
+
+def sets_finding(mechanism: Mechanism, held: IntArray, direction: Direction, promised: bool) -> Finding:
+    """Return what the worst prior on a set of values becomes: that a record's value is one of them.
+
+    `held` are the records of each value; `promised` whether the guarantee is about this direction.
+    """
+    found, sign = list(worst_of_sets(mechanism, direction)), 1 if direction == "upward" else -1
+    critical = max(found, key=lambda worst: worst.used)
+    furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
+    worst, how_near = furthest[0], (critical.posterior, critical.limit, critical.prior)
+    broken = sorted({code for each in found if each.is_broken for code in each.of.codes})
+    exposed = ((each, int(held[list(each.of.codes)].sum())) for each in furthest[:SHOWN])
+    return Finding(
+        attacker="posterior",
+        question=SET_QUESTION,
+        assumption=KNOWS.format(form=mechanism.form) + PRIORS[direction].replace("the value", "the set"),
+        measured=f"the {'largest' if sign > 0 else 'smallest'} belief in a set of values that has a bound; exact",
+        worst=float(worst.posterior),
+        records=int(held.sum()),
+        at_risk=int(held[broken].sum()),
+        **held_to(float(worst.limit), promised),
+        baseline=float(worst.prior),
+        direction="at most" if sign > 0 else "at least",
+        exposed=tuple(Exposed(each.told(mechanism), records, float(each.posterior)) for each, records in exposed),
+        remark="The odds can change without bound."
+        if critical.factor is None
+        else f"The odds change by a factor of {float(critical.factor):.6g}; allowed are {float(critical.gamma):.6g}.",
+        broken=critical.is_broken,
+        about=f"sets of values, {direction}",
+        who=worst.told(mechanism),
+        nearest=Nearest(critical.told(mechanism), *map(float, how_near)) if worst.used < critical.used else None,
+        why_bound="" if worst.of.bound.rho1 else "The requirement is by gamma: the bound is told from even odds.",
+    )
+
+
 def moved(prior: Fraction, factor: Fraction | None, upward: bool) -> Fraction:
     if factor is None:
         return Fraction(int(upward))
@@ -151,7 +225,7 @@ def posterior_finding(
             records=int(held.sum()),
             at_risk=0,
             baseline=1.0,
-            why_not_covered="No value has a bound.",
+            why_not_covered="No value has a bound." if not mechanism.sets else "Only sets of values have a bound.",
         )
     critical = max(found, key=lambda worst: (worst.used, sign * worst.posterior))
     furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
@@ -234,6 +308,8 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     for direction in BOTH:
         found = posterior_finding(mechanism, quotas, direction, direction in kept or by_paper).named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)
+        if mechanism.sets:
+            yield sets_finding(mechanism, held_records(mechanism, quotas), direction, direction in kept)
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:

@@ -31,7 +31,8 @@ from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
 from sfumato.values.randomness import SecretKey
-from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
+from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness, sets_of
+from sfumato.values.sets import of_each
 
 Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
@@ -145,7 +146,8 @@ def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
         return limit_of(required, known.largest_share, ())
     counted = profile(table, key=key)
     bounds = required.bounds(counted.domain, counted.counts.tolist())
-    return limit_of(required, known.largest_share, [bound.gamma for bound in bounds if bound.gamma is not None])
+    stated = of_each(bounds, sets_of(required, counted.domain))
+    return limit_of(required, known.largest_share, [bound.gamma for bound in stated if bound.gamma is not None])
 
 
 # --- the same requirement ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.report.page import Block, Figure, Section, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import heat_map, histogram
 from sfumato.auditor.report.page_words import alike, of_cards, percent
+from sfumato.claims.odds import set_factor
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
@@ -256,3 +257,7 @@ def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, s
             if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
                 rival = matrix.worst_case(code, direction)[1]
                 yield labels[code], labels[rival], direction, _gamma(bound)
+        for each in mechanism.sets:
+            factor = set_factor(matrix, each, direction)
+            if each.bound.gamma is not None and factor is not None and factor >= each.bound.gamma * (1 - TIGHT):
+                yield each.told(mechanism.domain), "all other values", direction, _gamma(each.bound)

@@ -136,13 +136,20 @@ def promise(manifest: Manifest) -> Section:
     facts = [
         ("Against whom", card.attacker),
         ("What he may believe beforehand", card.prior),
-        ("It holds for", "statements about single values" if stated.scope == "single values" else "any statement"),
+        ("It holds for", _scope(manifest)),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
         ("Strength", card.strength),
         ("A second release", manifest.second_release),
     ]
     blocks = (Text(card.promise, "quote"), Facts(tuple(facts)), *_bounds(manifest))
     return Section("promise", "What is promised", blocks)
+
+
+def _scope(manifest: Manifest) -> str:
+    if manifest.guarantee.scope != "single values":
+        return "any statement"
+    has_sets = any(table.sets for part in manifest.mechanisms for table in part.sub_tables)
+    return "statements about single values" + (" and about the listed sets of values" if has_sets else "")
 
 
 def _bounds(manifest: Manifest) -> Iterator[Block]:
@@ -155,6 +162,12 @@ def _bounds(manifest: Manifest) -> Iterator[Block]:
         if rows:
             caption = f"Bounds on the belief in a value{first_rows(rows, SHOWN_BOUNDS)}"
             columns = (mechanism.domain.name, "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
+            yield table(caption, columns, rows[:SHOWN_BOUNDS])
+        sets = part.sub_tables[0].sets or ()
+        told = zip(sets, mechanism.sets, strict=True)
+        if rows := [(each.told(mechanism.domain), f"{len(one.values):,}", *_bound(one.bound)) for one, each in told]:
+            caption = f"Bounds on the belief that the value is one of a set{first_rows(rows, SHOWN_BOUNDS)}"
+            columns = ("statement", "values", "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
             yield table(caption, columns, rows[:SHOWN_BOUNDS])
 
 
