@@ -108,6 +108,43 @@ CASES = {
         False,
     ),
 }
+SETS = 'others = "unprotected"\nvalues = [{ values = ["a", "b"], rho1 = "1/5", rho2 = "1/2" }]'
+MIXED = (
+    'gamma = 8\nvalues = [{ value = "a", gamma = 5 }, { between = ["c", "d"], gamma = 3 }, '
+    '{ values = ["b", "e"], rho1 = "1/5", rho2 = "1/2" }]'
+)
+PAIR = (
+    "That a record's disease is 'a' or 'b' (2 values): a prior belief of at most 20% stays at most 50% after seeing "
+    "the release, and of at least 50% stays at least 20%."
+)
+OF_MIXED = (
+    "For each disease x with a requirement (listed with the matrix): seeing the release lets its odds change by at "
+    "most the factor gamma_x. That a record's disease is between 'c' and 'd' (2 values): seeing the release lets its "
+    "odds change by at most the factor 3. That a record's disease is 'b' or 'e' (2 values): a prior belief of at most "
+    "20% stays at most 50% after seeing the release, and of at least 50% stays at least 20%."
+)
+CASES |= {
+    "fine-grain, a set alone": Case(SETS, "abcd", PAIR, "fine-grain", "", "single values"),
+    "fine-grain, a set alone, upward only": Case(
+        SETS, "abcd", PAIR.partition(", and")[0] + ".", "fine-grain", "upward_only = true", "single values", False
+    ),
+    "fine-grain, values and sets": Case(MIXED, "abcde", OF_MIXED, "fine-grain", "", "single values"),
+    "fine-grain, values and sets, records": Case(
+        MIXED, "abcde", OF_MIXED, "fine-grain", 'objective = "records"', "single values"
+    ),
+    "uniform, a set alone": Case(
+        SETS,
+        "abc",
+        "For any statement about a record's disease: seeing the release lets its odds change by at most the factor 4.",
+    ),
+    "subset, values and sets": Case(
+        MIXED,
+        "abcde",
+        "For any statement about a record's disease: seeing the release lets its odds change by at most the factor 3.",
+        "subset",
+        'form = "set"',
+    ),
+}
 OTHERS = ("a",)
 """The values of the known records; the first record's is open."""
 
@@ -145,22 +182,28 @@ def test_the_sentence_holds_for_the_worst_prior_and_is_reached(name: str) -> Non
     assert plan.guarantee.directions == (("upward", "downward") if case.both else ("upward",))
     assert "the values of any other records" in plan.guarantee.adversary
     laws = {value: law for value, (law, _, _) in found.items()}
-    bounds = dict(zip(case.domain, plan.figures.bounds, strict=True))
+    bounds = _bounds(case, plan)
     nearest = Fraction(0)
-    for statement in _statements(case):
-        gamma = min(b.gamma for b in bounds.values()) if case.scope == "any predicate" else bounds[min(statement)].gamma
+    for statement, bound in bounds.items():
+        gamma = bound.gamma
         for folder in set().union(*laws.values()):
             inside = [laws[value].get(folder, Fraction(0)) for value in statement]
             outside = [laws[value].get(folder, Fraction(0)) for value in case.domain if value not in statement]
             assert max(inside) <= gamma * min(outside)
-            nearest = max(nearest, max(inside) / (gamma * min(outside)))
+            nearest = max(nearest, max(inside) / (gamma * min(outside)) if min(outside) else 0)
             if case.both:
                 assert max(outside) <= gamma * min(inside)
     assert 1 - nearest < Fraction(1, 10**12)  # tight: for some prior and folder the odds change by all of gamma
 
 
-def _statements(case: Case) -> Any:
-    return statements(case.domain) if case.scope == "any predicate" else [frozenset(value) for value in case.domain]
+def _bounds(case: Case, plan: Any) -> dict[frozenset[str], Any]:
+    """Return the statements of the promise, each with its bound: values and sets; or any, with the strictest of all."""
+    sets = {frozenset(case.domain[code] for code in each.codes): each.bound for each in plan.figures.mechanism.sets}
+    values = {frozenset(value): bound for value, bound in zip(case.domain, plan.figures.bounds, strict=True)}
+    stated = {statement: bound for statement, bound in {**values, **sets}.items() if bound.gamma is not None}
+    if case.scope != "any predicate":
+        return stated
+    return dict.fromkeys(statements(case.domain), min(stated.values(), key=lambda bound: bound.gamma))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -169,13 +212,10 @@ def test_beliefs_stay_within_rho(name: str) -> None:
     case = CASES[name]
     found = worlds(case)
     laws = {value: law for value, (law, _, _) in found.items()}
-    bounds = dict(zip(case.domain, found[case.domain[0]][2].figures.bounds, strict=True))
+    bounds = _bounds(case, found[case.domain[0]][2])
     for prior in _priors(case.domain):
         after = posteriors(prior, laws.__getitem__)
-        for statement in _statements(case):
-            bound = bounds[min(statement)]
-            if case.scope == "any predicate":
-                bound = min(bounds.values(), key=lambda b: b.gamma)
+        for statement, bound in bounds.items():
             if bound.rho1 is None or bound.rho2 is None:
                 continue
             before = belief(prior, statement.__contains__)

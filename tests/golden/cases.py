@@ -152,6 +152,16 @@ rho1 = 0.01
 rho2 = 0.04
 given = "age below 30"
 """
+OF_SETS = """
+[[requirement.values]]
+values = ["HIV", "gout", "rash"]
+rho1 = "1/10"
+rho2 = "1/4"
+
+[[requirement.values]]
+between = ["f", "g"]
+gamma = 5
+"""
 PER_PAIR = """
 others = "unprotected"
 
@@ -233,6 +243,12 @@ def _perturbed() -> Iterator[Case]:
     yield Case("fine-grain, least error", _policy(least, RHO + PER_VALUE, diagnosis=DECLARED), in_full=True)
     cover = _named("fine-grain", "upward_only = true")
     yield Case("fine-grain, least error, upward only", _policy(cover, RHO + PER_VALUE, diagnosis=DECLARED))
+    sets = _policy(least, 'others = "unprotected"' + OF_SETS, diagnosis=DECLARED)
+    yield Case("fine-grain, sets of values alone", sets)
+    yield Case(
+        "fine-grain, gamma, values and sets", _policy(least, "gamma = 9" + OF_SETS + PER_VALUE, diagnosis=DECLARED)
+    )
+    yield Case("uniform, values and sets", _policy(uniform, RHO + OF_SETS, diagnosis=DECLARED))
     for form in ("set", "card"):
         subset = _named("subset", f'form = "{form}"')
         yield Case(f"subset, {form}s", _policy(subset, "gamma = 2", diagnosis=DECLARED), in_full=form == "set")

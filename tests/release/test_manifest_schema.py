@@ -23,6 +23,10 @@ REQUIREMENTS = {
         "fine-grain",
         'others = "unprotected"\nvalues = [{ value = "HIV", rho1 = "1/10", rho2 = "1/4", given = "age" }]',
     ),
+    "sets of values": (
+        "fine-grain",
+        'gamma = 9\nvalues = [{ prefix = "H", gamma = 3 }, { between = ["H", "S"], rho1 = "1/10", rho2 = "1/4" }]',
+    ),
     "randomized response": (
         "randomized-response",
         'risk_limit = 0.4\ngroups = [{ where = { sex = "F", disease = ["HIV", "SARS"] }, l = 3 }]',

@@ -133,6 +133,11 @@ class Drawing(Method):
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         """Return the plan with the method's matrix."""
         bounds = requirement.bounds(profile.domain, profile.counts.tolist())
+        if not isinstance(requirement, self.takes):
+            raise PolicyError(
+                f"The method {self.name} takes one bound for all values: rho1 and rho2, gamma, or epsilon.",
+                "Leave values and tolerance out; or choose a method that takes them, such as uniform or fine-grain.",
+            )
         sets = sets_of(requirement, profile.domain)
         gamma, weight = _gammas(of_each(bounds, sets), profile.domain), _weights(self.weighting, profile)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies

@@ -28,7 +28,7 @@ from sfumato.errors import PolicyError
 from sfumato.values.attributes import Domain, SensitiveDomain, Value, label
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import NO_BOUND, Bound
-from sfumato.values.sets import Choice, Ends, SetBound, codes_of, part_named, stricter
+from sfumato.values.sets import Choice, Ends, SetBound, codes_of, is_number, part_named, stricter
 from sfumato.values.text import meant
 
 Number = int | float | str | Fraction
@@ -348,7 +348,11 @@ class SetRequirement:
                 if found := [text for text in labels if text.startswith(self.prefix[:length])]:
                     return f"{len(found):,} value(s) start with {self.prefix[:length]!r}: {', '.join(found[:5])}."
             return f"Its values are for instance {', '.join(labels[:5])}."
-        first = str((self.between or ("", ""))[0])
+        first = (self.between or ("",))[0]
+        if not isinstance(first, str):
+            if not (numbers := sorted(filter(is_number, labels), key=Fraction)):
+                return "None of its values is a number: write the ends in quotes, to take texts in their order."
+            return f"{len(numbers):,} of its values are numbers, from {numbers[0]} to {numbers[-1]}."
         after = [text for text in labels if text >= first][:3]
         before = [text for text in labels if text < first][-3:]
         return (

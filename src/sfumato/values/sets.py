@@ -65,9 +65,12 @@ def in_range(ends: Ends, value: Value) -> bool:
     text = label(value)
     if isinstance(first, str) and isinstance(last, str):
         return first <= text and (text <= last or text.startswith(last))
-    if not _NUMBER.fullmatch(text):
-        return False
-    return Fraction(str(first)) <= Fraction(text) <= Fraction(str(last))
+    return is_number(text) and Fraction(str(first)) <= Fraction(text) <= Fraction(str(last))
+
+
+def is_number(text: str) -> bool:
+    """Whether a value is written as a number: digits, perhaps with a point."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,17 @@ class SetBound:
         return found
 
     def fits(self, domain: SensitiveDomain) -> bool:
-        """Whether the codes are those that the choice takes of a domain, some of its values and not all."""
+        """Whether it has a bound, and the codes are those that the choice takes of a domain: some values, not all."""
         codes = self.codes
         ascend = all(one < other for one, other in pairwise(codes))
-        if not codes or not ascend or codes[0] < 0 or codes[-1] >= domain.size or len(codes) == domain.size:
+        if (
+            self.bound.gamma is None
+            or not codes
+            or not ascend
+            or codes[0] < 0
+            or codes[-1] >= domain.size
+            or len(codes) == domain.size
+        ):
             return False
         if self.choice.is_list and self.choice.column is None:
             return True
