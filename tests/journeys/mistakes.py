@@ -256,6 +256,30 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
                 "fine-grain", 'rho1 = 0.2\nrho2 = 0.5\n[[requirement.values]]\nvalue = "astma"\nrho1 = 0.1\nrho2 = 0.2'
             ),
         ),
+        Mistake(
+            "a prefix that no value has",
+            PLAN,
+            "start with 'as'",
+            method("fine-grain", 'gamma = 8\n[[requirement.values]]\nprefix = "asm"\ngamma = 3'),
+        ),
+        Mistake(
+            "a set of all values",
+            PLAN,
+            "Name fewer values",
+            method("fine-grain", 'gamma = 8\n[[requirement.values]]\nbetween = ["A", "z"]\ngamma = 3'),
+        ),
+        Mistake(
+            "a set, and nothing said of its values",
+            PLAN,
+            'say others = "unprotected"',
+            method("fine-grain", '[[requirement.values]]\nvalues = ["flu", "asthma"]\nrho1 = 0.1\nrho2 = 0.25'),
+        ),
+        Mistake(
+            "a value and a set in one entry",
+            PLAN,
+            "an entry is about one value or one set",
+            method("fine-grain", 'gamma = 8\n[[requirement.values]]\nvalue = "flu"\nprefix = "as"\ngamma = 3'),
+        ),
         Mistake("a policy that is not there", "plan patients.csv polcy.toml", "Did you mean 'policy.toml'?"),
         Mistake("curly quotes", PLAN, "Use straight quotes", policy(('name = "uniform"', "name = “uniform”"))),
         Mistake(

@@ -56,11 +56,15 @@ def test_a_distance_without_a_staircase_is_capped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "members", "gamma", "together", "each"), [(40, 20, 2, 418.318, 1634.813), (300, 30, 4, 2583.022, 10151.961)]
+    ("m", "members", "gamma", "together", "each"),
+    [
+        (12, 6, 2, 44, 151.922),
+        (40, 20, 2, 418.318, 1634.813),
+        (300, 30, 4, 2583.022, 10151.961),
+        (12, 2, 4, 18.612, 18.899),
+    ],
 )
-def test_a_set_costs_far_less_than_all_its_values(
-    m: int, members: int, gamma: int, together: float, each: float
-) -> None:
+def test_a_set_costs_less_than_all_its_values(m: int, members: int, gamma: int, together: float, each: float) -> None:
     inside = np.arange(m) < members
     held = np.where(inside, float(gamma), np.inf)
     shares = np.full(m, 1 / m)
