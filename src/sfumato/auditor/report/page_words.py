@@ -163,12 +163,17 @@ def _bounds(manifest: Manifest) -> Iterator[Block]:
             caption = f"Bounds on the belief in a value{first_rows(rows, SHOWN_BOUNDS)}"
             columns = (mechanism.domain.name, "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
             yield table(caption, columns, rows[:SHOWN_BOUNDS])
-        sets = part.sub_tables[0].sets or ()
-        told = zip(sets, mechanism.sets, strict=True)
-        if rows := [(each.told(mechanism.domain), f"{len(one.values):,}", *_bound(one.bound)) for one, each in told]:
-            caption = f"Bounds on the belief that the value is one of a set{first_rows(rows, SHOWN_BOUNDS)}"
-            columns = ("statement", "values", "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
-            yield table(caption, columns, rows[:SHOWN_BOUNDS])
+        yield from _set_bounds(part, mechanism)
+
+
+def _set_bounds(part: MechanismPart, mechanism: Mechanism) -> Iterator[Block]:
+    """Give the bounds on sets of values, where there are any."""
+    told = zip(part.sub_tables[0].sets or (), mechanism.sets, strict=True)
+    rows = [(each.told(mechanism.domain), f"{len(one.values):,}", *_bound(one.bound)) for one, each in told]
+    if rows:
+        caption = f"Bounds on the belief that the value is one of a set{first_rows(rows, SHOWN_BOUNDS)}"
+        columns = ("statement", "values", "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
+        yield table(caption, columns, rows[:SHOWN_BOUNDS])
 
 
 def _bound(bound: BoundPart) -> tuple[str, ...]:
