@@ -2,7 +2,8 @@
 
 Expected squared error of all counts, divided by the records, relative to that of uniform perturbation with the same
 strictest gamma: MATRICES section 10. Columns: tolerances theta, for which rho1 is each value's share, and single
-gammas. Matrices know nothing of the table but its gammas; errors are for the table. Then the time that plans take.
+gammas. Matrices know nothing of the table but its gammas; errors are for the table. Then ordered values, section 6.4,
+and the time that the matrix of every method takes, of as many values as it can have and of 15,000.
 
     staircase    fine-grain, objective "error", both directions
     subset       sets of k values under the strictest gamma
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
@@ -25,11 +26,17 @@ import pyarrow.parquet as pq
 from sfumato.claims.claim import BOTH, UPWARD
 from sfumato.methods.fine_grain import least_error
 from sfumato.methods.fine_grain_solver import solve_upward
+from sfumato.methods.ordered.design import best_mixture, best_plateau, best_ranges, errors_of, windows
+from sfumato.methods.ordered.drawing import OrderedDrawing
+from sfumato.methods.ordered.geometric import Geometric
+from sfumato.methods.ordered.plateau import MOST_SEARCHED, Plateau
+from sfumato.methods.ordered.ranges import Ranges
 from sfumato.methods.perturbation import round_within
 from sfumato.methods.staircase import effective, grouped, uniform_error
 from sfumato.methods.subset.graded import graded_subsets
 from sfumato.methods.subset.method import best_deck
 from sfumato.values.arrays import FloatArray
+from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound
 
@@ -37,6 +44,7 @@ TOLERANCES = (2.0, 3.0, 5.0, 10.0, 20.0)
 GAMMAS = {"eps .5": math.exp(0.5), "eps 1": math.e, "g 4": 4.0, "eps 2": math.exp(2)}
 CLASSES = 3
 LARGE = 15_000
+DENSE = 2_000
 
 
 def tables() -> Iterator[tuple[str, FloatArray]]:
@@ -94,17 +102,61 @@ def main() -> None:
         print(f"\n{name}, {shares.size} values; uniform = 1\n{'':22}" + "".join(f"{title:>9}" for title in columns))
         for choice in next(iter(found.values())):
             print(f"{choice:22}" + "".join(f"{found[title][choice]:>9.3f}" for title in columns))
-    print(f"\n{LARGE:,} values, Zipf shares: seconds to plan")
+    ordered()
+    times()
+
+
+def ordered() -> None:
+    """Print the errors of distribution functions and means at equal counts, times the records: the table of 6.4."""
+    print("\nN mean Var F(c), in brackets N Var(mean), the range scaled to one")
+    print(
+        f"{'':22}"
+        + "".join(f"{name:>18}" for name in ("uniform", "plateau", "ranges + single", "ranges + sets", "drawn"))
+    )
+    for m, gamma in ((16, 4.0), (32, 4.0), (64, math.exp(2)), (100, 4.0)):
+        mixture = best_mixture(m, gamma)
+        found = (
+            errors_of(windows(m, 1, gamma).chances),
+            best_plateau(m, gamma)[1],
+            best_ranges(m, gamma).errors,
+            mixture.errors,
+            errors_of(mixture.mechanism().chances),
+        )
+        line = "".join(f"{f'{each.distribution:.4g} ({each.mean:.3g})':>18}" for each in found)
+        print(f"{f'm = {m}, g = {gamma:.3g}':22}{line}")
+
+
+def times() -> None:
+    """Print how long a matrix takes, rounding and exact checks included."""
     weight = 1 / np.arange(1, LARGE + 1)
     gammas = by_tolerance(weight / weight.sum(), 10.0)
-    for title, plan in (
-        ("staircase", lambda: least_error(bounds_of(gammas), BOTH, gammas, np.ones(LARGE))),
-        ("cover", lambda: least_error(bounds_of(gammas), UPWARD, gammas, np.ones(LARGE))),
-        ("subset", lambda: best_deck(LARGE, Fraction(4))),
-    ):
+    few = gammas[:: LARGE // DENSE][:DENSE]
+    plans: tuple[tuple[str, int, Callable[[], Matrix]], ...] = (
+        ("staircase", LARGE, lambda: least_error(bounds_of(gammas), BOTH, gammas, np.ones(LARGE))),
+        ("cover", LARGE, lambda: least_error(bounds_of(gammas), UPWARD, gammas, np.ones(LARGE))),
+        ("subset", LARGE, lambda: best_deck(LARGE, Fraction(4))),
+        ("staircase", DENSE, lambda: least_error(bounds_of(few), BOTH, few, np.ones(DENSE))),
+        ("plateau, alpha stated", DENSE, lambda: in_order(Plateau(alpha=0.7), DENSE)),
+        ("plateau", MOST_SEARCHED, lambda: in_order(Plateau(), MOST_SEARCHED)),
+        ("geometric", Geometric.most_values, lambda: in_order(Geometric(steps=5), Geometric.most_values)),
+        ("ranges", Ranges.most_values, lambda: in_order(Ranges(), Ranges.most_values)),
+        (
+            "ranges, single values",
+            Ranges.most_values,
+            lambda: in_order(Ranges(mixed_with="values"), Ranges.most_values),
+        ),
+    )
+    print("\nseconds to plan a matrix")
+    for title, m, plan in plans:
         start = perf_counter()
         plan()
-        print(f"  {title:12}{perf_counter() - start:8.2f}")
+        print(f"  {title:24}{m:>8,} values{perf_counter() - start:8.2f}")
+
+
+def in_order(method: OrderedDrawing, m: int) -> Matrix:
+    """Return the matrix of a method for the numbers 0 .. m - 1 and gamma = 4."""
+    domain = SensitiveDomain((Domain("x", tuple(range(m))),))
+    return method.matrix_for(domain, (Bound(Fraction(4)),) * m, np.full(m, 4.0), np.ones(m))
 
 
 if __name__ == "__main__":

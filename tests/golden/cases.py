@@ -120,6 +120,7 @@ PUBLISHED = {
 }
 HIDDEN = 'role = "sensitive"'
 DECLARED = f'{HIDDEN}\ndomain = ["asthma", "flu", "gout", "HIV", "mumps", "rash"]'
+TENS = "bins = { breaks = [20, 30, 40, 50, 60, 70] }"
 WITH_GAPS = f'{HIDDEN}\nmissing = "category"'
 WITHOUT_GAPS = f'{HIDDEN}\ndomain = ["asthma", "flu", "gout", "HIV"]\nmissing = "drop"'
 
@@ -252,6 +253,15 @@ def _perturbed() -> Iterator[Case]:
     for form in ("set", "card"):
         subset = _named("subset", f'form = "{form}"')
         yield Case(f"subset, {form}s", _policy(subset, "gamma = 2", diagnosis=DECLARED), in_full=form == "set")
+    aged = {"sensitive": "age", "value": "[30, 40)"}
+    for name, options in (
+        ("ranges", 'form = "set"'),
+        ("ranges, cards of windows and values", 'mixed_with = "values"\nform = "card"'),
+        ("plateau", ""),
+        ("geometric", "steps = 2"),
+    ):
+        method = _named(name.split(",")[0], options)
+        yield Case(name, _policy(method, RHO, age=f"{HIDDEN}\n{TENS}"), in_full=name == "ranges", **aged)
     yield Case("fine-grain, two columns", _policy(fine, PER_PAIR, **pairs))
     yield Case(
         "fine-grain, gamma, a row counts",

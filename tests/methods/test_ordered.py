@@ -11,12 +11,14 @@ from scipy.optimize import linprog
 
 from sfumato.methods.ordered.design import (
     OrderedErrors,
+    Ranges,
     _information_of_windows,
     _Spectrum,
     best_mixture,
     best_plateau,
     best_ranges,
     cards,
+    errors_by_information,
     errors_of,
     estimator,
     geometric,
@@ -212,6 +214,19 @@ def test_information_of_windows_is_that_of_the_matrix() -> None:
         p = windows(m, width, gamma).chances
         expected = p.T @ (p / p.mean(axis=1)[:, None])
         assert _information_of_windows(m, width, gamma) == pytest.approx(expected)
+
+
+def test_information_and_errors_of_windows_and_cards_are_those_of_the_matrix() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(100):
+        m, gamma = int(rng.integers(3, 25)), 1 + rng.lognormal(1, 1)
+        found = Ranges(
+            gamma, m, int(rng.integers(1, m + 1)), rng.random(), int(rng.integers(1, m)), OrderedErrors(0, 0)
+        )
+        p = found.mechanism().chances
+        assert found.information() == pytest.approx(p.T @ (p / p.mean(axis=1)[:, None]))
+        own, expected = errors_by_information(found.information()), errors_of(p)
+        assert (own.distribution, own.mean) == pytest.approx((expected.distribution, expected.mean), rel=1e-6)
 
 
 @pytest.mark.parametrize("sets", [False, True])

@@ -113,7 +113,7 @@ def test_the_kernel_of_the_plateau_is_positive_definite() -> None:
 # --- 6.4: ranges among all mechanisms ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("m", "gamma"), [(5, 4.0), (7, 4.0), (7, 2.0), slow(10, 4.0), slow(10, 2.0)])
+@pytest.mark.parametrize(("m", "gamma"), [(5, 4.0), (7, 4.0), (7, 2.0), slow(10, 4.0)])
 def test_all_widths_and_sets_are_near_the_best_of_all_mechanisms(m: int, gamma: float) -> None:
     """Within 7%: the best mixture of windows of all widths and sets of k values, beside a certified bound."""
     shares, errors = np.full(m, 1 / m), of_distribution(m)

@@ -37,7 +37,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.methods.subset.deck import MOST_BLOCKS, SMALL_LOSS, Deck, make_deck
+from sfumato.methods.subset.deck import MOST_BLOCKS, SMALL_LOSS, Deck, deck_power, make_deck
 from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.dense import MOST_ENTRIES
@@ -84,6 +84,11 @@ class Ranges:
         """Return the sets as cards of a deck, of as many blocks as a dense matrix has room for: m outputs for each."""
         outputs = MOST_ENTRIES // self.values - (self.values + self.width - 1)
         return make_deck(self.values, self.members, min(MOST_BLOCKS, max(1, outputs // self.values)))
+
+    def information(self) -> FloatArray:
+        """Return J at equal counts of the windows and the deck."""
+        of_windows = _information_of_windows(self.values, self.width, self.gamma)
+        return self.share * of_windows + (1 - self.share) * _information_of_cards(self.deck, self.gamma)
 
     def mechanism(self) -> SetMechanism:
         """Return the mechanism of the windows and the deck."""
@@ -194,6 +199,8 @@ def mixed(parts: Sequence[SetMechanism], shares: Sequence[float]) -> SetMechanis
 
 def estimator(chances: FloatArray, assumed: FloatArray | None = None) -> FloatArray:
     """Return A[x, output] with A P = I: n_hat = A o is unbiased whatever the assumed shares, best if they are right."""
+    if len(chances) == chances.shape[1]:
+        return np.asarray(np.linalg.inv(chances))  # there is no other
     n0 = np.full(chances.shape[1], 1 / chances.shape[1]) if assumed is None else assumed
     scaled = chances / (chances @ n0)[:, None]
     return np.asarray(np.linalg.solve(chances.T @ scaled, scaled.T))
@@ -214,6 +221,16 @@ def errors_of(chances: FloatArray, shares: FloatArray | None = None) -> OrderedE
     score = np.arange(m) / (m - 1)
     distribution = ((up_to**2 @ published) - np.cumsum(n)[:-1]).mean()
     return OrderedErrors(float(distribution), float((score @ a) ** 2 @ published - score**2 @ n))
+
+
+def errors_by_information(information: FloatArray) -> OrderedErrors:
+    """Return the errors at equal counts of any mechanism with this J: Cov = J^-1 - diag(n)."""
+    m = len(information)
+    inverse, score = np.linalg.inv(information), np.arange(m) / (m - 1)
+    up_to = np.cumsum(np.cumsum(inverse, axis=0), axis=1).diagonal()[:-1]
+    return OrderedErrors(
+        float((up_to - np.arange(1, m) / m).mean()), float(score @ inverse @ score - score @ score / m)
+    )
 
 
 # --- the best ranges ------------------------------------------------------------------------------------------------
@@ -259,8 +276,7 @@ def best_mixture(m: int, gamma: float) -> Ranges:
     sets = best_ranges(m, gamma, sets=True)
     if sets.deck.loss <= SMALL_LOSS:
         return sets
-    choices = (best_ranges(m, gamma), sets)
-    return min(choices, key=lambda found: errors_of(found.mechanism().chances).distribution)
+    return min((best_ranges(m, gamma), sets), key=lambda found: errors_by_information(found.information()).distribution)
 
 
 def _first_widths(m: int, gamma: float, sets: bool) -> list[int]:
@@ -329,6 +345,16 @@ def _information_of_windows(m: int, width: int, gamma: float) -> FloatArray:
     both = up_to[smaller + 2 * width - 1] - up_to[np.minimum(larger, smaller + width) + width - 1]
     one = both.diagonal()
     return np.asarray(low**2 * weights.sum() + low * excess * (one[:, None] + one) + excess**2 * both)
+
+
+def _information_of_cards(deck: Deck, gamma: float) -> FloatArray:
+    """J of a deck at equal counts, in O(m^2): how many cards hold two values depends on their distance alone."""
+    m, low, excess = deck.values, 1 / gamma, 1 - 1 / gamma
+    power = np.concatenate(([len(deck.blocks) * deck.members**2], deck_power(m, deck.blocks)))
+    x = np.arange(m)
+    both = np.fft.ifft(power).real[(x[:, None] - x) % m]
+    squares = low * (low * deck.cards + 2 * excess * len(deck.blocks) * deck.members) + excess**2 * both
+    return np.asarray(squares * m / len(deck.blocks) / (deck.members + (m - deck.members) * low) ** 2)
 
 
 def _eigenvectors(information: FloatArray) -> tuple[FloatArray, FloatArray]:
