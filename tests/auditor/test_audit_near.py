@@ -13,7 +13,8 @@ from scipy.stats import binomtest
 
 import sfumato as sf
 from sfumato.analyst.release import Release
-from sfumato.auditor.attackers.near import clopper_pearson, on_integers, on_release, pairs_of, widest
+from sfumato.auditor.attackers.near import ATTACKER, clopper_pearson, on_integers, on_release, pairs_of, widest
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.claims.claim import BOTH
 from sfumato.claims.steps import StepsClaim
@@ -193,9 +194,10 @@ def test_values_drawn_with_half_the_steps_are_found(tmp_path: Path) -> None:
     assert found["upward"].verdict == "within the bound"
 
 
-def test_other_methods_promise_nothing_by_steps(tmp_path: Path) -> None:
+def test_audits_of_other_methods_do_not_mention_it(tmp_path: Path) -> None:
     policy, release = release_of(tmp_path / "r", "", "plateau")
     found = sf.audit(sf.scan(people(), policy), release, seed=1)
-    assert {each.attacker: each.reason for each in found.not_applicable}["near"] == (
-        "nothing is promised by steps of an order."
-    )
+    assert "near" not in {*found.seconds, *(each.attacker for each in found.not_applicable)}
+    assert ATTACKER.public(release.manifest) is None
+    with pytest.raises(DoesNotApply, match="nothing is promised by steps of an order"):
+        list(ATTACKER.attack(Evidence(sf.scan(people(), policy), release)))

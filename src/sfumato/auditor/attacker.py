@@ -63,13 +63,15 @@ class Attacker(Role):
 
     `on` has how it attacks a kind of release, or why it has nothing to do there. `promised` is the part of that which
     the guarantee is about, where a comparison of methods measures it. `roles` are the names of its findings, if not
-    its own. `place` is where it stands in an audit.
+    its own. `place` is where it stands in an audit. `concerns` tells the releases that it is about: audits of others
+    do not mention it.
     """
 
     on: Mapping[ReleaseKind, Attack | str]
     promised: Mapping[ReleaseKind, Attack] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
     place: int = LAST
+    concerns: Callable[[Manifest], bool] = lambda manifest: True
 
     def step(self, evidence: Evidence) -> Attack | str:
         """Return its attack on such a release, or why there is none."""

@@ -44,8 +44,9 @@ def audit(
     evidence = Evidence(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
     evidence.check()
     known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
-    steps = {each.name: each.step(evidence) for each in ATTACKERS}
-    found, manifest = run(steps, evidence, measure, progress), release.manifest
+    manifest = release.manifest
+    steps = {each.name: each.step(evidence) for each in ATTACKERS if each.concerns(manifest)}
+    found = run(steps, evidence, measure, progress)
     return Audit(
         release_id=manifest.release_id,
         published=str(release.folder),

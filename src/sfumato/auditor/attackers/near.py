@@ -244,8 +244,8 @@ def by_matrix(evidence: Evidence) -> Iterator[Finding]:
         yield on_integers(mechanism, claim, direction, evidence.rows)
 
 
-def _line(manifest: Manifest) -> Listed | None:
-    return Listed(15, covered=True) if isinstance(manifest.claim, StepsClaim) else None
+def promises_steps(manifest: Manifest) -> bool:
+    return isinstance(manifest.claim, StepsClaim)
 
 
 ATTACKER = Attacker(
@@ -253,6 +253,7 @@ ATTACKER = Attacker(
     knows="already knows a value up to some steps of its order",
     on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
     promised={"randomized": by_matrix},
-    public=_line,
+    public=lambda manifest: Listed(15, covered=True) if promises_steps(manifest) else None,
     place=18,
+    concerns=promises_steps,
 )

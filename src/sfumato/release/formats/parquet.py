@@ -164,9 +164,7 @@ def _delta_encoded(kind: Any) -> bool:
 
 def _has_bounds(kind: Any) -> bool:
     """Whether minima and maxima are written. NaN has no place in them: a reader who trusts them miscounts w < 3."""
-    return not (
-        pa.types.is_dictionary(kind) or is_text(kind) or pa.types.is_floating(kind) or pa.types.is_list(kind)
-    )
+    return not (pa.types.is_dictionary(kind) or is_text(kind) or pa.types.is_floating(kind) or pa.types.is_list(kind))
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
