@@ -19,8 +19,12 @@ from hypothesis import strategies as st
 
 from sfumato.engines.base import RESERVED
 from sfumato.engines.embedded.sources import open_source
-from sfumato.errors import PolicyError, TableError
-from sfumato.methods import plan
+from sfumato.errors import PolicyError, TableError, UsageError
+from sfumato.methods import METHODS, plan
+from sfumato.methods.ordered.plateau import Plateau
+from sfumato.methods.ordered.ranges import Ranges
+from sfumato.methods.subset.method import Subset
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher import toml
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.proposal import choosing, propose
@@ -219,7 +223,9 @@ def test_repeated_persons_stop_until_the_publisher_decides() -> None:
     with pytest.raises(TableError, match="200 rows belong to 100 persons"):
         profile(scan(table, policy))
     profile(scan(table, Policy.parse(text.replace('repeated = "error"', 'repeated = "keep-one"'))))
-    assert "only with uniform and fine-grain; for other methods keep one row" in " ".join(text.replace("#", "").split())
+    told = re.search(r"only with ([^;]*); for other methods keep one row", " ".join(text.replace("#", "").split()))
+    assert told
+    assert set(re.split(", | and ", told[1])) == {method.name for method in METHODS if not method.why_not_one}
 
 
 def test_suggestions_are_valid_when_switched_on() -> None:
@@ -313,9 +319,102 @@ def test_t3_9_uniform_is_not_proposed_where_its_counts_are_noise() -> None:
     assert "is off by about" in text
     many = pa.table({"sex": ["F", "M"] * 500, "diagnosis": [f"d{k % 90}" for k in range(1000)]})
     text, policy = proposed(many)
-    assert policy.method.name == "uniform"
+    assert policy.method.name == "subset"
     assert "THAT IS MOSTLY NOISE" in text
     assert "THAT IS MOSTLY NOISE" not in proposed(clinic())[0]
+
+
+# --- of methods with the same promise, the one with the least error -------------------------------------------
+
+
+def plain(text: str) -> str:
+    """The text without breaks of comments."""
+    return " ".join(text.replace("#", "").split())
+
+
+@pytest.mark.parametrize(("values", "expected"), [(3, "uniform"), (7, "uniform"), (12, "subset"), (40, "subset")])
+def test_sets_are_proposed_where_they_estimate_counts_better(values: int, expected: str) -> None:
+    codes = np.random.default_rng(4).integers(0, values, 5_000)
+    table = pa.table({"sex": ["F", "M"] * 2_500, "diagnosis": [f"d{k:02d}" for k in codes]})
+    text, policy = proposed(table)
+    assert policy.method.name == expected
+    assert ("(with uniform" in text) == (expected == "subset")
+    figures = plan(profile(scan(table, policy)), policy.method, policy.requirement).figures
+    assert not figures.uniform_estimates_better
+    if expected == "subset":
+        assert "The truth may lie outside" in plain(text)
+        assert 'form = "set" or "card" decides' in plain(text)
+
+
+def amounts(rows: int = 4_000, **changes: Any) -> pa.Table:
+    rng = np.random.default_rng(6)
+    columns: dict[str, Any] = {"sex": rng.choice(["F", "M"], rows), "income": np.exp(rng.normal(10, 1, rows))}
+    return pa.table({**columns, **changes})
+
+
+def test_ranges_are_proposed_for_amounts_and_what_that_costs_is_said() -> None:
+    table = amounts()
+    text, policy = proposed(table)
+    assert policy.method.name == "ranges"
+    assert policy.columns["income"].bins is not None
+    assert policy.columns["income"].from_table
+    assert "COUNTS OF SINGLE VALUES are estimated worse than by uniform or subset" in plain(text)
+    ranges, *others = (
+        plan(profile(scan(table, policy)), method(), policy.requirement).figures.expected
+        for method in (Ranges, Uniform, Subset, Plateau)
+    )
+    for other in others:
+        assert ranges.share < 0.9 * other.share
+        assert f"{other.share:.2%}" in text
+        assert f"{other.mean:.2%}" in text
+
+
+def test_the_weaker_promise_is_offered_and_never_proposed() -> None:
+    text, policy = proposed(amounts())
+    assert policy.method.name != "geometric"
+    assert "WEAKER PROMISE: geometric keeps the requirement only for someone who already knows" in plain(text)
+    other = text.replace('name = "ranges"', "").replace(
+        '# name = "geometric"\n# steps = 2', 'name = "geometric"\nsteps = 2'
+    )
+    assert Policy.parse(other).method.name == "geometric"
+    assert "geometric" not in proposed(clinic())[0]
+
+
+def test_quantities_with_missing_values_say_why_no_order_is_used() -> None:
+    holes = [None if k % 10 == 0 else float(x) for k, x in enumerate(amounts()["income"].to_pylist())]
+    text, policy = proposed(amounts(income=holes))
+    assert policy.method.name in ("uniform", "subset")
+    assert "not tried: 'income' may be missing, and a missing value is in no order." in plain(text)
+
+
+def test_whole_numbers_are_quantities_by_name_or_where_nothing_else_helps() -> None:
+    rng = np.random.default_rng(7)
+    by_name = pa.table({"sex": ["F", "M"] * 1000, "wage": rng.integers(10, 90, 2_000)})
+    text, policy = proposed(by_name)
+    assert policy.columns["wage"].bins is not None
+    assert "IF THEY ARE CODES" not in text
+    codes = pa.table({"sex": ["F", "M"] * 1000, "diagnosis": rng.integers(10, 60, 2_000)})
+    text, policy = proposed(codes)
+    assert (policy.columns["diagnosis"].bins, policy.method.name) == (None, "subset")
+    assert "# bins = { breaks" in text
+    unnamed = pa.table({"sex": ["F", "M"] * 1000, "ernval": rng.integers(10, 90, 2_000)})
+    text, policy = proposed(unnamed)
+    assert policy.columns["ernval"].bins is not None
+    assert "IF THEY ARE CODES and not amounts, remove them" in plain(text)
+
+
+def test_the_secret_can_be_stated() -> None:
+    source = open_source(clinic())
+    policy = Policy.parse(decided(propose(source, "age")))
+    assert policy.columns["age"].role == "sensitive"
+    assert policy.columns["age"].bins is not None
+    assert "Chosen as the secret" in propose(source, "sex")
+    assert '[columns.diagnosis]\nrole = "DECIDE: drop, sensitive or quasi_identifier"' in propose(source, "age")
+    with pytest.raises(UsageError, match="no column 'diagnoses'") as caught:
+        propose(source, "diagnoses")
+    assert caught.value.hint == "Did you mean 'diagnosis'?"
+    with pytest.raises(TableError, match="'one' cannot be randomized"):
+        propose(open_source(clinic(one=["x"] * ROWS)), "one")
 
 
 def test_csv_delimiter_and_missing_texts(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def main() -> None:
 def init(
     table: TablePath,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The new policy file.")] = None,
+    sensitive: Annotated[str | None, typer.Option("--sensitive", help="The column that is the secret.")] = None,
     as_json: Json = False,
 ) -> None:
     """Propose a policy for a table, with the reasons as comments. Read it before you use it."""
@@ -87,7 +88,7 @@ def init(
 
     _check_absent(output)
     check_original(table)
-    text = propose(open_source(table))
+    text = propose(open_source(table), sensitive)
     if output is not None:
         output.write_text(text, encoding="utf-8")
     if as_json:

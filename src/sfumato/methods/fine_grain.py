@@ -59,6 +59,8 @@ class FineGrain(Perturbing):
         "believed before."
     )
 
+    beside_uniform = "Give fine-grain a retention_floor, or choose uniform."
+
     objective: Annotated[Literal["error", "records"] | None, Field(exclude_if=lambda chosen: chosen is None)] = None
     upward_only: Annotated[bool, Field(exclude_if=lambda chosen: not chosen)] = False
     weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"

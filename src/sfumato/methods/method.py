@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, PrivateAttr, ValidationError, model_serial
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.plan import Figures, Plan
 from sfumato.values.arrays import Assurance
-from sfumato.values.attributes import Schema
+from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
@@ -73,6 +73,16 @@ class Method(Section, ABC):
     """What of a record is drawn in every release anew, so that no record key goes with it; else nothing."""
     rechecks: ClassVar[bool] = False
     """Whether its figures are checked against the table's counts (`Figures.recheck`) before anything is published."""
+    for_order: ClassVar[bool] = False
+    """Whether it is for values in order alone."""
+    proposed: ClassVar[str] = ""
+    """What a proposed policy says of it, where it is the one with the least error; nothing: it is never proposed so."""
+    alternative: ClassVar[tuple[str, tuple[str, ...]] | None] = None
+    """What a proposed policy says of it as another choice for values in order, and its lines; None: nothing."""
+    left_out: ClassVar[str] = ""
+    """Why it is tried beside others only where a policy asks for it, in one line; nothing: it is tried."""
+    beside_uniform: ClassVar[str] = ""
+    """What to do, or to know, where plain uniform perturbation estimates counts better; nothing: not compared so."""
 
     assurance: Assurance = "proved"
     _folder: Path = PrivateAttr(default=Path())
@@ -170,6 +180,11 @@ class Method(Section, ABC):
         return None
 
     # --- beside other methods ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def unfit(cls, domain: SensitiveDomain) -> str:
+        """Return in one line why it is not for such values; nothing where it is."""
+        return ""
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:

@@ -15,13 +15,14 @@ from sfumato.claims.odds import OddsClaim, broken_sets, set_factor, violations
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
-from sfumato.methods.plan import SHOWN_VALUES, Figures, Plan, restored
+from sfumato.methods.plan import SHOWN_VALUES, Expected, Figures, Plan, restored
 from sfumato.methods.small_domain.figures import PartitionFigures
 from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Bound, Form, Mechanism, SubTable, domains, finite, read_mechanism, sub_tables
+from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, sets_of
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
@@ -29,6 +30,8 @@ from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 TIGHT = 1e-9
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
 SHOWN_MATRIX = 8
+MOST_IN_ORDER = 300
+"""Values up to which errors of shares and means are told: they take the whole matrix."""
 RAISING = "raising the retention of either value of a pair would break the bound"
 
 
@@ -164,6 +167,20 @@ class PerturbationFigures(Figures):
         form: Form = "value" if matrix.publishes_values else "card"
         variance = Mechanism(self.domain, (table,), form=form).variance((self.counts,))
         return None if variance is None else float(variance.sum() / max(1, self.rows))
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What analysts are off by; of an order up to 300 values."""
+        from sfumato.methods.ordered.design import errors_of
+
+        error, rows, size = self.expected_error, max(1, self.rows), self.domain.size
+        count = None if error is None else math.sqrt(error * rows / size)
+        order = codes_in_order(self.domain.parts[0]) if len(self.domain.parts) == 1 else []
+        if count is None or len(order) < size or not 2 <= size <= MOST_IN_ORDER or not self.mechanism.is_whole:
+            return Expected(count)
+        errors = errors_of(self.matrix.dense()[:, order], self.counts[order] / rows)
+        share, mean = (math.sqrt(max(0.0, each) / rows) for each in (errors.distribution, errors.mean))
+        return Expected(count, share, mean)
 
     @property
     def total_variation(self) -> float | None:
@@ -446,11 +463,9 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
         yield f"  record utility (share of unchanged records, FG Def. 3): {figures.record_utility:.4f}"
     else:
         yield f"  share of records whose set holds their own value: {figures.record_utility:.4f}"
-    if figures.expected_error is not None and figures.uniform:
-        yield (
-            f"  expected squared error of all counts together, per record: {figures.expected_error:,.4g}; of plain "
-            f"uniform perturbation {figures.uniform.expected_error:,.4g}"
-        )
+    if figures.expected_error is not None and (figures.uniform or figures.choices):
+        other = f"; of plain uniform perturbation {figures.uniform.expected_error:,.4g}" if figures.uniform else ""
+        yield f"  expected squared error of all counts together, per record: {figures.expected_error:,.4g}{other}"
     for choice in figures.choices:
         error = "no estimate" if choice.expected_error is None else f"{choice.expected_error:,.4g}"
         yield f"    under {choice.name}: {error}"

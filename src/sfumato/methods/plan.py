@@ -33,6 +33,15 @@ SHOWN_VALUES = 15
 Value = TypeVar("Value")
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What analysts are off by, as a root of mean squares, on a table; None: it cannot be told, or there is no order."""
+
+    count: float | None = None  # of a value, over all values
+    share: float | None = None  # of records up to a value, over all values but the highest
+    mean: float | None = None  # of the places in the order, as a part of their range
+
+
 class Figures(ABC):
     """What one kind of methods plans: the numbers, and how they are said, written, drawn and checked again."""
 
@@ -67,6 +76,11 @@ class Figures(ABC):
     def standard_error(self) -> FloatArray | None:
         """The expected standard error of each estimated count, for this table; None where there is none."""
         return None
+
+    @property
+    def expected(self) -> Expected:
+        """What analysts are off by, where a formula tells it."""
+        return Expected()
 
     @abstractmethod
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:

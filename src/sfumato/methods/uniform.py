@@ -8,7 +8,12 @@ the sensitive value. As-published and proved are the same matrix.
 
 from __future__ import annotations
 
-from sfumato.methods.perturbation import Perturbing
+from dataclasses import replace
+
+from sfumato.methods.perturbation import Perturbing, sets_beside
+from sfumato.methods.perturbed import PerturbationFigures
+from sfumato.values.arrays import FloatArray
+from sfumato.values.profile import Profile
 
 
 class Uniform(Perturbing):
@@ -20,5 +25,15 @@ class Uniform(Perturbing):
         "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
         "whatever he believed before."
     )
+    proposed = (
+        "uniform: every value is kept with the same probability, and the promise holds for any statement about a "
+        'record. "fine-grain" can protect some values more than others, and holds for single values.'
+    )
     assurances_agree = True
     scope = "any predicate"
+
+    def beside(
+        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
+    ) -> PerturbationFigures:
+        """Return the figures with the expected error of sets, which have the same promise."""
+        return replace(super().beside(profile, figures, gamma, weight), choices=tuple(sets_beside(figures, gamma)))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.notes import some
-from sfumato.methods.perturbation import Drawing
+from sfumato.methods.perturbation import Drawing, sets_beside
 from sfumato.methods.perturbed import TIGHT, PerturbationFigures
+from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
+from sfumato.values.profile import Profile
 
 NOISE_BITS = range(52, 19, -1)
 
@@ -26,30 +29,43 @@ class OrderedDrawing(Drawing):
     scope = "any predicate"
     most_values: ClassVar[int] = MOST_VALUES
     """Values that its matrix can have."""
+    for_order = True
+    beside_uniform = "It is for shares up to a value, quantiles and means."
 
     def check(self, columns: Schema) -> None:
         """Raise unless there is one sensitive column."""
         if len(names := columns.names("sensitive")) > 1:
             raise ValueError(f"{self.name} takes one sensitive column, and there are {len(names)}; choose one")
 
-    def codes_in_order(self, domain: SensitiveDomain) -> IntArray:
+    @classmethod
+    def unfit(cls, domain: SensitiveDomain) -> str:
+        """Return that there are several columns, that values are in no order, or that they are too many."""
+        if len(domain.parts) > 1:
+            return f"It takes one sensitive column, and there are {len(domain.parts)}."
+        try:
+            cls.codes_in_order(domain)
+        except PolicyError as problem:
+            return problem.message
+        return ""
+
+    @classmethod
+    def codes_in_order(cls, domain: SensitiveDomain) -> IntArray:
         """Return the codes from the lowest value to the highest; raise if there is no order, or too many values."""
         (part,) = domain.parts
         if None in part.values:
             raise PolicyError(
-                f"{part.name!r} may be missing, and a missing value is in no order, which {self.name} needs.",
+                f"{part.name!r} may be missing, and a missing value is in no order.",
                 f'Write missing = "drop" for {part.name!r}, or choose the method subset or uniform.',
             )
         if not (order := codes_in_order(part)):
             raise PolicyError(
-                f"{part.name!r} holds texts such as {some(list(part.labels[:2]))}, which are in no order, and "
-                f"{self.name} is for ordered values.",
-                f"If they have an order, say so: ordered = true in [columns.{part.name}], and its domain listed from "
-                "the lowest to the highest. Else choose the method subset or uniform.",
+                f"{part.name!r} holds texts such as {some(list(part.labels[:2]))}, which are in no order.",
+                f"{cls.name} is for ordered values. If they have an order, say so: ordered = true in "
+                f"[columns.{part.name}], and its domain listed from the lowest to the highest. Else choose the method subset or uniform.",
             )
-        if domain.size > self.most_values:
+        if domain.size > cls.most_values:
             raise PolicyError(
-                f"{part.name!r} has {domain.size:,} values; the matrix of {self.name} can have {self.most_values:,}.",
+                f"{part.name!r} has {domain.size:,} values; the matrix of {cls.name} can have {cls.most_values:,}.",
                 f"Make {part.name!r} coarser, with bins = {{ width = ... }} say, or choose the method subset.",
             )
         return np.array(order, dtype=np.int64)
@@ -64,25 +80,34 @@ class OrderedDrawing(Drawing):
                 f"{self.name} is for what lies up to a value: distribution functions, quantiles and means."
             )
 
+    def beside(
+        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
+    ) -> PerturbationFigures:
+        """Return the figures with the expected error of sets."""
+        return replace(figures, choices=tuple(sets_beside(figures, gamma)))
+
     def factor_of(self, figures: PerturbationFigures) -> float:
         """Return the factor for which uniform perturbation stands beside the matrix."""
         return min(figures.gamma)
 
     def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
         """Tell the errors of the distribution function and the mean, for this table, beside uniform's."""
-        from sfumato.methods.ordered.design import errors_of, windows
+        from sfumato.methods.ordered.design import errors_of, errors_of_sets, windows
 
-        order, rows = self.codes_in_order(figures.domain), max(1, figures.rows)
+        order, rows, factor = self.codes_in_order(figures.domain), max(1, figures.rows), self.factor_of(figures)
         chances, shares = figures.matrix.dense()[:, order], figures.counts[order] / rows
-        uniform = windows(shares.size, 1, self.factor_of(figures)).chances
-        own, other = (
-            [math.sqrt(max(0.0, error) / rows) for error in (found.distribution, found.mean)]
-            for found in (errors_of(chances, shares), errors_of(uniform, shares))
+        own, uniform, sets = (
+            [f"{math.sqrt(max(0.0, error) / rows):.2%}" for error in (found.distribution, found.mean)]
+            for found in (
+                errors_of(chances, shares),
+                errors_of(windows(shares.size, 1, factor).chances, shares),
+                errors_of_sets(best_subset(factor, shares.size), shares),
+            )
         )
         return (
-            f"For this table the share of records up to a value is estimated with a standard error of {own[0]:.2%}, "
-            f"and their mean place in the order with one of {own[1]:.2%} of the range; by plain uniform perturbation "
-            f"with the same factor {other[0]:.2%} and {other[1]:.2%}.",
+            f"For this table the share of records up to a value is estimated with a standard error of {own[0]}, "
+            f"and their mean place in the order with one of {own[1]} of the range; by plain uniform perturbation "
+            f"with the same factor {uniform[0]} and {uniform[1]}, by subset selection {sets[0]} and {sets[1]}.",
         )
 
 

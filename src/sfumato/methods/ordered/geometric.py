@@ -37,6 +37,15 @@ class Geometric(OrderedDrawing):
         "The odds of any statement about an ordered value change by a bounded factor, for whoever sees the person's "
         "row and already knew the value up to some steps; for others by more, the further apart values are."
     )
+    left_out = (
+        "It promises less, and only to someone who knows a value up to some steps already: how many is for you to say. "
+        "To compare it, choose it in the policy, with steps."
+    )
+    alternative = (
+        "WEAKER PROMISE: geometric keeps the requirement only for someone who already knows the value up to so many steps "
+        "of the order; everybody else can learn roughly how large it is. For values whose rough size is no secret:",
+        ('name = "geometric"', "steps = 2"),
+    )
     takes = (RhoPrivacy, Amplification, LocalPrivacy)
     most_values = 1_000
 

@@ -36,6 +36,11 @@ class Plateau(OrderedDrawing):
         "factor, for whoever sees the person's row, whatever they believed before."
     )
 
+    proposed = (
+        "plateau: a value is published of each record, its own or a near one more often than a far one. The promise is "
+        'that of uniform, "at least c" included.'
+    )
+
     alpha: Probability | None = None
 
     def check_numbers(self) -> None:

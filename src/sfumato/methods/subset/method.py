@@ -46,10 +46,27 @@ class Subset(Drawing):
         "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
         "whatever they believed before."
     )
+    proposed = (
+        "subset: a set of values is published of each record, in which its own is likelier than any other. The truth may "
+        "lie outside, and nothing says which value it is; analysts ask for the column as ever. The promise is that of "
+        'uniform. Short sets are published as they are (a list, in CSV "a|b|c"); long ones as the number of a card, and '
+        'the manifest says which values it stands for. form = "set" or "card" decides. If somebody must read a value in '
+        "each row, choose uniform."
+    )
+    beside_uniform = "Leave out members, or choose uniform."
     scope = "any predicate"
 
     members: Annotated[int, Field(ge=1)] | None = None
     form: Literal["set", "card"] | None = None
+
+    @classmethod
+    def unfit(cls, domain: SensitiveDomain) -> str:
+        """Return that there are several columns, or too many values."""
+        if len(domain.parts) > 1:
+            return f"It takes one sensitive column, and there are {len(domain.parts)}."
+        if domain.size > MOST_CARDS:
+            return f"There are {domain.size:,} values; sets are drawn of at most {MOST_CARDS:,}."
+        return ""
 
     def check(self, columns: Schema) -> None:
         """Raise unless there is one sensitive column."""

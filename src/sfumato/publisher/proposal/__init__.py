@@ -15,18 +15,19 @@ from sfumato.engines.embedded.counting import count_sensitive, rough_median
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.rows.looking import see
 from sfumato.errors import TableError
+from sfumato.methods import METHODS
 from sfumato.publisher import toml
 from sfumato.publisher.policy import UNDECIDED
 from sfumato.publisher.policy_rules import BinRule, ColumnRule
 from sfumato.publisher.proposal.choosing import Choice, choose, requirement, round_breaks, round_width
 from sfumato.publisher.proposal.roles import (
-    AMOUNT_WORDS,
     MANY_NUMBERS,
-    MOST_CATEGORIES,
     PLAIN_TYPES,
+    QUANTITY_WORDS,
     Guess,
     guess_roles,
     is_all_numbers,
+    is_category,
 )
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.found import Column
@@ -43,8 +44,8 @@ LISTED = 60  # a domain with at most so many values is listed, ready to be decla
 FROM_TABLE = "from_table = true    # confirm what stands above, then remove this line"
 
 
-def propose(source: Source) -> str:
-    """Return the text of a policy file for a table."""
+def propose(source: Source, sensitive: str | None = None) -> str:
+    """Return the text of a policy file for a table; `sensitive`: the column that is the secret, where that is known."""
     source, delimiter = _with_delimiter(source)
     check_columns(source.names, source.names)
     rows, columns = describe_columns(source, no_progress)
@@ -52,17 +53,21 @@ def propose(source: Source) -> str:
         raise TableError(
             f"{source.description!r} has no rows: nothing can be proposed.", "Give a table with a row for each record."
         )
-    guesses = guess_roles(columns, rows, _looks(source, rows, columns))
-    sensitive = next(g for g in guesses if g.role == "sensitive")
-    breaks = _breaks(source, sensitive.column)
-    bins = Bins(breaks=breaks) if breaks and _needs_bins(sensitive.column) else None
-    profile = _counted(source, sensitive.column, bins)
-    choice = choose(profile)
+    guesses = guess_roles(columns, rows, _looks(source, rows, columns), sensitive)
+    secret = next(g for g in guesses if g.role == "sensitive")
+    breaks = _breaks(source, secret.column)
+    bins = Bins(breaks=breaks) if breaks and _needs_bins(secret.column) else None
+    profile = _counted(source, secret.column, bins)
+    choice = choose(profile, in_order=_is_quantity(secret.column))
+    if choice.is_useless and breaks and bins is None and not is_category(secret.column):
+        bins = Bins(breaks=breaks)
+        profile = _counted(source, secret.column, bins)
+        choice = choose(profile, in_order=True)
     sections = [
         _head(source, rows),
         _top_level(source, guesses),
         _input(source, delimiter, columns),
-        *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
+        *(_column(g) if g is not secret else _sensitive(g, bins, breaks, profile) for g in guesses),
         _person(guesses),
         _method(profile, choice, _known(guesses)),
         _requirement(choice),
@@ -213,17 +218,28 @@ def _breaks(source: Source, column: Column) -> tuple[float, ...]:
 
 
 def _needs_bins(column: Column) -> bool:
-    """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is retained."""
-    is_amount = bool(set(words(column.name)) & AMOUNT_WORDS)
-    return column.type == "numbers" or not column.whole or (is_amount and column.distinct > MOST_CATEGORIES)
+    """Numbers that are not whole need bins; quantities with many values too, lest nothing of them is retained."""
+    return _is_fraction(column) or (_is_quantity(column) and column.distinct > MANY_NUMBERS)
+
+
+def _is_quantity(column: Column) -> bool:
+    """Whether numbers are more or less of something: whole ones may be codes, unless their name tells."""
+    return is_all_numbers(column) and (_is_fraction(column) or bool(set(words(column.name)) & QUANTITY_WORDS))
+
+
+def _is_fraction(column: Column) -> bool:
+    return column.type == "numbers" or not column.whole
 
 
 def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profile: Profile) -> list[str]:
     column, name = guess.column, f"[columns.{toml.key(guess.column.name)}]"
     lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, _role(guess)]
     if bins is not None:
+        codes = "" if _is_quantity(column) else " IF THEY ARE CODES and not amounts, remove them: they have no order."
         lines += [
-            toml.comment("Numbers are randomized in bins; these are round and mine: put yours. They are the domain."),
+            toml.comment(
+                f"Numbers are randomized in bins; these are round and mine: put yours. They are the domain.{codes}"
+            ),
             f"bins = {{ breaks = {toml.numbers(bins.breaks)} }}",
         ]
     else:
@@ -244,7 +260,12 @@ def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
         lines.append(toml.comment("In place of the line above, completed:"))
         lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
     if breaks:
-        lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
+        lines.append(
+            toml.comment(
+                "If these are amounts and not codes, bins retain more of each record, and methods for values in order "
+                f"({', '.join(method.name for method in METHODS if method.for_order)}) estimate shares and means better:"
+            )
+        )
         lines += toml.commented([f"bins = {{ breaks = {toml.numbers(breaks)} }}"])
     return lines
 
@@ -258,7 +279,7 @@ def _person(guesses: Sequence[Guess]) -> list[str]:
         toml.comment(
             f"{toml.quote(best)} looks like the number of a person or a case, and it is repeated. The guarantee is for "
             'one row per person. DECIDE: "error" stops before anything is published; '
-            '"keep-one" publishes one row of each, drawn at random (only with uniform and fine-grain; for '
+            f'"keep-one" publishes one row of each, drawn at random (only with {_keeping_one()}; for '
             'other methods keep one row of each in the table first); "per-row" publishes all, and what is '
             "learned of a person adds up. If it does not tell persons apart, remove this section."
         ),
@@ -268,12 +289,18 @@ def _person(guesses: Sequence[Guess]) -> list[str]:
     ]
 
 
+def _keeping_one() -> str:
+    *names, last = (method.name for method in METHODS if not method.why_not_one)
+    return f"{', '.join(names)} and {last}"
+
+
 def _method(profile: Profile, choice: Choice, known: Sequence[str]) -> list[str]:
     eligible = profile.rows // int(profile.counts.max())
     return [
         *map(toml.comment, choice.about_method()),
         "[method]",
         f"name = {toml.quote(choice.method.name)}",
+        *(line for why, lines in choice.alternatives() for line in (toml.comment(why), *toml.commented(lines))),
         toml.comment(
             "If values must stay true, records can be published in groups instead: who is in a group and which values "
             "it has, but not who has which. These take one sensitive column, and l or r in place of the requirement "

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import CannotMeet, UsageError
+from sfumato.methods import METHODS
 from sfumato.methods.method import Method
+from sfumato.methods.perturbed import MOST_IN_ORDER
 from sfumato.methods.plan import Figures
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
+from sfumato.publisher import toml
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RhoPrivacy
@@ -23,7 +26,9 @@ TIMES = 3
 CLEAN = (10, 20, 50, *range(100, 960, 50), 960, 970, 980, 990)  # in thousandths
 MOST_IN_ONE = 0.9  # share of the most frequent value above which no promise about it is of use
 USELESS = 0.25  # expected total variation above which the estimated distribution is mostly noise
-MUCH_BETTER = 0.5  # what is left of that error where another method is proposed in place of uniform
+MUCH_BETTER = 0.5  # what is left of that error where a method with a weaker promise is proposed
+WORTH = 0.975  # what is left of a standard error where another method with the same promise is proposed than uniform
+WORTH_COUNTS = 0.9  # the same where counts of single values get worse for it: of methods for values in order
 MOST_PLANNED = 20_000
 MOST_DEALT = 2_000  # for larger domains uniform, or sub-tables, are not tried: such a plan costs many seconds
 MANY_VALUES = 20
@@ -45,6 +50,20 @@ def requirement(largest_share: float) -> tuple[Fraction, Fraction]:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A method, and what it would make of the table."""
+
+    method: Method
+    made: Figures
+
+    def error(self, in_order: bool) -> float:
+        """Return by what it is chosen: the error of a count, or of the share of records up to a value."""
+        expected = self.made.expected
+        found = expected.share if in_order and expected.share is not None else expected.count
+        return math.inf if found is None else found
+
+
+@dataclass(frozen=True)
 class Choice:
     """A method and a requirement, and what they mean for the table. `asked` None: nothing useful can be promised."""
 
@@ -52,7 +71,8 @@ class Choice:
     profile: Profile
     asked: tuple[Fraction, Fraction] | None  # rho1 and rho2
     made: Figures | None = None  # by the method
-    instead_of: Figures | None = None  # those of uniform, where it is not what is proposed
+    others: tuple[Tried, ...] = ()  # with the promise of uniform, or none of them where that is what is proposed
+    in_order: bool = False
 
     @property
     def share(self) -> float:
@@ -64,19 +84,18 @@ class Choice:
         return self.profile.domain.size
 
     def about_method(self) -> Iterator[str]:
-        if self.instead_of is None:
-            yield (
-                "uniform: every value is kept with the same probability, and the promise holds for any statement about "
-                'a record. "fine-grain" can protect some values more than others, and holds for single values.'
-            )
+        if self.method.proposed:
+            yield self.method.proposed
         else:
+            best = min(self.others, key=lambda other: other.error(in_order=False))
             yield (
-                f"small-domain: records are dealt to sub-tables with few values each. With {self.values:,} values "
-                f"uniform would leave next to nothing: {self._off(self.instead_of)}. Its promise would be stronger, "
-                "though: small-domain's is for someone who expects the shares of a sub-table."
+                "small-domain: records are dealt to sub-tables with few values each. With "
+                f"{best.method.name} most counts of the {self.values:,} values could not be told from noise. Its promise "
+                "would be stronger, though: small-domain's is for someone who expects the shares of a sub-table."
             )
         if self.made is not None:
-            yield f"Expected on this table: {self._off(self.made)}."
+            yield f"Expected on this table: {self._off(self.made)}{self._beside(self._count_of)}."
+            yield from self._about_order(self.made)
         if self.is_useless:
             yield (
                 f"THAT IS MOSTLY NOISE: with {self.values:,} values most counts cannot be told from it. Fewer, "
@@ -84,20 +103,60 @@ class Choice:
                 "in groups, see below."
             )
 
+    def _about_order(self, made: Figures) -> Iterator[str]:
+        """Say what shares and means are off by, and why what is for an order is not proposed."""
+        if not self.in_order:
+            return
+        if (share := _share_of(made)) is not None:
+            yield f"The share of records up to a value is off by about {share}{self._beside(_share_of)}."
+        if (mean := _mean_of(made)) is not None:
+            yield (
+                f"Their mean place in the order is off by about {mean} of the range, from the lowest value to the "
+                f"highest{self._beside(_mean_of)}."
+            )
+        better = [
+            other.method.name for other in self.others if other.error(in_order=False) < _count_error(made) * WORTH
+        ]
+        if better and self.method.for_order:
+            yield (
+                f"COUNTS OF SINGLE VALUES are estimated worse than by {' or '.join(better)}, which have the same "
+                "promise: choose by what the release is for."
+            )
+        reasons = {why: None for method in METHODS if method.for_order and (why := method.unfit(self.profile.domain))}
+        for why in reasons:
+            yield f"Methods for values in order are not tried: {why}"
+
+    def _beside(self, told: Callable[[Figures], str | None]) -> str:
+        """Return the same figure of the others."""
+        found = [f"with {other.method.name} {figure}" for other in self.others if (figure := told(other.made))]
+        return f" ({', '.join(found)})" if found else ""
+
+    def alternatives(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Give other methods for values in order: what to know of each, and its lines."""
+        if not self.in_order:
+            return
+        if names := [other.method.name for other in self.others if other.method.name != self.method.name]:
+            lines = tuple(f"name = {toml.quote(name)}" for name in names)
+            yield "With the same promise, and the errors above:", lines
+        for method in METHODS:
+            if method.alternative and not method.unfit(self.profile.domain):
+                yield method.alternative
+
     @property
     def is_useless(self) -> bool:
         """Whether the estimated distribution would be mostly noise."""
         return self.made is not None and (self.made.total_variation is None or self.made.total_variation > USELESS)
 
-    def _off(self, made: Figures | None) -> str:
+    def _off(self, made: Figures) -> str:
         """Say what the count of the most frequent value would be off by."""
-        if made is None or made.standard_error is None:
+        off = self._count_of(made)
+        if off is None:
             return "no count can be estimated"
-        code = int(self.profile.counts.argmax())
-        return (
-            f"the count of the most frequent value, {int(self.profile.counts[code]):,}, is off by about "
-            f"{made.standard_error[code]:,.0f}"
-        )
+        return f"the count of the most frequent value, {int(self.profile.counts.max()):,}, is off by about {off}"
+
+    def _count_of(self, made: Figures) -> str | None:
+        errors = made.standard_error
+        return None if errors is None else f"{errors[int(self.profile.counts.argmax())]:,.0f}"
 
     def about_requirement(self) -> Iterator[str]:
         if self.asked is None:
@@ -113,9 +172,11 @@ class Choice:
             "times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS YOUR DECISION."
         )
         if self.made is not None:
+            has_sets = any(mechanism.form != "value" for mechanism in self.made.mechanisms)
+            kept = "what is published holds the own value of" if has_sets else "the value stays unchanged of"
             yield (
-                f"On this table: odds change by at most the factor {float(amplification(*self.asked)):.3g}, and "
-                f"{self.made.record_utility:.1%} of the records stay unchanged."
+                f"On this table: odds change by at most the factor {float(amplification(*self.asked)):.3g}, and {kept} "
+                f"{self.made.record_utility:.1%} of the records."
             )
         if self.values > MANY_VALUES:
             yield (
@@ -124,21 +185,56 @@ class Choice:
             )
 
 
-def choose(profile: Profile) -> Choice:
+def choose(profile: Profile, in_order: bool = False) -> Choice:
+    """Return what is proposed for a table; `in_order`: the values are amounts, or other quantities.
+
+    Of the methods with the promise of uniform it is the one with the least error: of the share of records up to a value
+    where they are in order, else of counts. A weaker promise is proposed only where all of these leave mostly noise.
+    """
     nothing = Choice(Uniform(), profile, None)
     if nothing.share > MOST_IN_ONE:
         return nothing
     asked, values = requirement(nothing.share), nothing.values
     if values > MOST_PLANNED:
         return Choice(Uniform(), profile, asked)
-    uniform = _planned(profile, Uniform(), asked)
-    chosen = Choice(Uniform(), profile, asked, uniform)
+    tried = tuple(_tried(profile, asked, in_order))
+    if not tried:
+        return Choice(Uniform(), profile, asked)
+    best = _least(tried, in_order)
+    others = tuple(each for each in tried if each is not best and _differ(each, best))
+    chosen = Choice(best.method, profile, asked, best.made, others, in_order)
     if not chosen.is_useless:
         return chosen
     dealt = _planned(profile, SmallDomain(), asked) if values <= MOST_DEALT else None
-    if dealt is None or _error(dealt) > MUCH_BETTER * _error(uniform):
+    if dealt is None or _error(dealt) > MUCH_BETTER * _error(best.made):
         return chosen
-    return Choice(SmallDomain(), profile, asked, dealt, uniform)
+    return Choice(SmallDomain(), profile, asked, dealt, (best, *others))
+
+
+def _least(tried: Sequence[Tried], in_order: bool) -> Tried:
+    """Return what has the least error, by enough: the first is uniform, which everybody can read."""
+    best = tried[0]
+    for each in tried[1:]:
+        worth = WORTH_COUNTS if each.method.for_order else WORTH
+        if each.error(in_order) < worth * best.error(in_order):
+            best = each
+    return best
+
+
+def _differ(one: Tried, other: Tried) -> bool:
+    """Whether one of two methods has a clearly smaller error, of whatever kind."""
+    errors = [(one.error(in_order), other.error(in_order)) for in_order in (False, True)]
+    return any(min(both) < WORTH * max(both) for both in errors)
+
+
+def _tried(profile: Profile, asked: tuple[Fraction, Fraction], in_order: bool) -> Iterator[Tried]:
+    """Give every method that may be proposed for such values, the first of them uniform."""
+    for method in METHODS:
+        fits = not method.for_order or (in_order and profile.domain.size <= MOST_IN_ORDER)
+        if method.proposed and fits and not method.unfit(profile.domain):
+            made = _planned(profile, method(), asked)
+            if made is not None:
+                yield Tried(method(), made)
 
 
 def _planned(profile: Profile, method: Method, asked: tuple[Fraction, Fraction]) -> Figures | None:
@@ -148,8 +244,20 @@ def _planned(profile: Profile, method: Method, asked: tuple[Fraction, Fraction])
         return None
 
 
-def _error(made: Figures | None) -> float:
-    return float("inf") if made is None or made.total_variation is None else made.total_variation
+def _error(made: Figures) -> float:
+    return float("inf") if made.total_variation is None else made.total_variation
+
+
+def _count_error(made: Figures) -> float:
+    return math.inf if made.expected.count is None else made.expected.count
+
+
+def _share_of(made: Figures) -> str | None:
+    return None if made.expected.share is None else f"{made.expected.share:.2%}"
+
+
+def _mean_of(made: Figures) -> str | None:
+    return None if made.expected.mean is None else f"{made.expected.mean:.2%}"
 
 
 # --- round bins -------------------------------------------------------------------------------------------------------

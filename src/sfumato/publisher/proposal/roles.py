@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.publisher.survey.found import Column
 from sfumato.values.attributes import LEFT_OUT_ROLES, Role
 from sfumato.values.looks import HOUSEHOLD_WORDS, Look, is_id, words
+from sfumato.values.text import meant
 
 MOST_CATEGORIES = 100
 MANY_NUMBERS = 30
@@ -41,10 +42,15 @@ SENSITIVE_WORDS = (  # the most sensitive first
     _listed("disease diseases diagnosis diagnoses diag diagnose icd illness disorder condition hiv aids cancer"),
     _listed("reaction reactions symptom symptoms"),
     _listed("religion religious orientation party vote crime offence offense conviction"),
-    _listed("income salary wage wages earnings savings debt wealth credit"),
+    _listed("income salary wage wages wagp pincp earnings savings debt wealth credit"),
     _listed("drug drugs medication medications medicine treatment therapy prescription"),
 )
 AMOUNT_WORDS = SENSITIVE_WORDS[3]
+QUANTITY_WORDS = AMOUNT_WORDS | _listed(
+    "age hours days weeks months years duration weight height bmi dose score amount cost costs price expense expend "
+    "expenditure rent tax pressure cholesterol glucose"
+)
+"""Of numbers that are more or less of something, rather than codes."""
 COUNT_WORDS = _listed("number num count n")
 
 
@@ -62,11 +68,16 @@ class Guess:
     unpublishable: bool = False  # by its name
 
 
-def guess_roles(columns: Sequence[Column], rows: int, looks: Mapping[str, Look | None]) -> list[Guess]:
-    """Return a guess for every column, exactly one of them sensitive."""
+def guess_roles(
+    columns: Sequence[Column], rows: int, looks: Mapping[str, Look | None], sensitive: str | None = None
+) -> list[Guess]:
+    """Return a guess for every column, exactly one of them sensitive: the one that is stated, if one is."""
     guesses = [
         _guess_name(column, columns[:k]) or _guess(column, rows, looks[column.name]) for k, column in enumerate(columns)
     ]
+    if sensitive is not None:
+        stated = _stated(guesses, rows, sensitive)
+        return [_settled(stated if g.column is stated.column else g, stated) for g in guesses]
     candidates = [g for g in guesses if g.rank is not None]
     if candidates:
         chosen = min(candidates, key=lambda g: g.rank or 0)
@@ -78,6 +89,20 @@ def guess_roles(columns: Sequence[Column], rows: int, looks: Mapping[str, Look |
     )
     choice = "sensitive, or quasi_identifier or drop once another column is sensitive"
     return [replace(g, role="sensitive", reason=reason, decision=choice) if g is placeholder else g for g in guesses]
+
+
+def _stated(guesses: Sequence[Guess], rows: int, name: str) -> Guess:
+    """Return the guess for the column that is said to be the secret."""
+    names = [g.column.name for g in guesses]
+    if name not in names:
+        raise UsageError(f"The table has no column {name!r}.", meant(name, names, "Its columns are"))
+    found = guesses[names.index(name)]
+    if found.unpublishable or not is_usable(found.column):
+        raise TableError(
+            f"The column {name!r} cannot be randomized: {_counted(found.column, rows)}.",
+            "A sensitive column has text, finite numbers or truth values, at least two of them, and a name of its own.",
+        )
+    return Guess(found.column, "sensitive", _counted(found.column, rows), rank=0)
 
 
 def is_usable(column: Column) -> bool:
@@ -92,6 +117,11 @@ def is_all_numbers(column: Column) -> bool:
     return column.type in ("whole numbers", "numbers", "text (whole numbers)", "text (numbers)") and (
         column.numbers > 0 and column.low is not None and column.high is not None
     )
+
+
+def is_category(column: Column) -> bool:
+    """Whether a column is named like a secret of kinds, such as a diagnosis: its numbers are codes."""
+    return _sensitive_rank(words(column.name)) is not None and not set(words(column.name)) & QUANTITY_WORDS
 
 
 def _counted(column: Column, rows: int) -> str:
@@ -172,7 +202,10 @@ def _settled(guess: Guess, chosen: Guess) -> Guess:
     if guess.rank is None:
         return guess
     if guess is chosen:
-        reason = f"{guess.reason}. Named like a secret; it will be randomized"
+        named = (
+            "Named like a secret" if _sensitive_rank(words(guess.column.name)) is not None else "Chosen as the secret"
+        )
+        reason = f"{guess.reason}. {named}; it will be randomized"
         return replace(guess, reason=reason)
     reason = (
         f"{guess.reason}. LOOKS SENSITIVE TOO. Published as it is, it would tell the secret. As a second sensitive "
