@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Expected:
-    """What analysts are off by, as a root of mean squares, on a table; None: it cannot be told, or there is no order."""
+    """What analysts are off by, as a root of mean squares, for a table; None: no formula tells it, or no order."""
 
     count: float | None = None  # of a value, over all values
     share: float | None = None  # of records up to a value, over all values but the highest

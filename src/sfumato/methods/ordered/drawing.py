@@ -61,7 +61,8 @@ class OrderedDrawing(Drawing):
             raise PolicyError(
                 f"{part.name!r} holds texts such as {some(list(part.labels[:2]))}, which are in no order.",
                 f"{cls.name} is for ordered values. If they have an order, say so: ordered = true in "
-                f"[columns.{part.name}], and its domain listed from the lowest to the highest. Else choose the method subset or uniform.",
+                f"[columns.{part.name}], and its domain listed from the lowest to the highest. Else choose the method "
+                "subset or uniform.",
             )
         if domain.size > cls.most_values:
             raise PolicyError(

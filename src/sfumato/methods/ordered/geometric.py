@@ -42,8 +42,8 @@ class Geometric(OrderedDrawing):
         "To compare it, choose it in the policy, with steps."
     )
     alternative = (
-        "WEAKER PROMISE: geometric keeps the requirement only for someone who already knows the value up to so many steps "
-        "of the order; everybody else can learn roughly how large it is. For values whose rough size is no secret:",
+        "WEAKER PROMISE: geometric keeps the requirement only for someone who already knows the value up to so many "
+        "steps of the order; everybody else can learn roughly how large it is. For values whose rough size is no secret:",
         ('name = "geometric"', "steps = 2"),
     )
     takes = (RhoPrivacy, Amplification, LocalPrivacy)

@@ -47,11 +47,11 @@ class Subset(Drawing):
         "whatever they believed before."
     )
     proposed = (
-        "subset: a set of values is published of each record, in which its own is likelier than any other. The truth may "
-        "lie outside, and nothing says which value it is; analysts ask for the column as ever. The promise is that of "
-        'uniform. Short sets are published as they are (a list, in CSV "a|b|c"); long ones as the number of a card, and '
-        'the manifest says which values it stands for. form = "set" or "card" decides. If somebody must read a value in '
-        "each row, choose uniform."
+        "subset: a set of values is published of each record, in which its own is likelier than any other. The truth "
+        "may lie outside, and nothing says which value it is; analysts ask for the column as ever. The promise is that "
+        'of uniform. Short sets are published as they are (a list, in CSV "a|b|c"); long ones as the number of a card, '
+        'and the manifest says which values it stands for. form = "set" or "card" decides. If somebody must read a '
+        "value in each row, choose uniform."
     )
     beside_uniform = "Leave out members, or choose uniform."
     scope = "any predicate"

@@ -260,10 +260,11 @@ def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
         lines.append(toml.comment("In place of the line above, completed:"))
         lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
     if breaks:
+        names = ", ".join(method.name for method in METHODS if method.for_order)
         lines.append(
             toml.comment(
                 "If these are amounts and not codes, bins retain more of each record, and methods for values in order "
-                f"({', '.join(method.name for method in METHODS if method.for_order)}) estimate shares and means better:"
+                f"({names}) estimate shares and means better:"
             )
         )
         lines += toml.commented([f"bins = {{ breaks = {toml.numbers(breaks)} }}"])
