@@ -16,10 +16,14 @@ import pytest
 from sfumato.engines.embedded.sources import open_source
 from sfumato.engines.rows.looking import PublishedRows
 from sfumato.errors import TableError
+from sfumato.methods.ordered.design import errors_of_sets
+from sfumato.methods.subset.design import best_subset
+from sfumato.methods.subset.method import Subset
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.survey import Survey, survey
 from sfumato.publisher.survey.predictors import column_codes, information, prediction
-from sfumato.publisher.table import scan
+from sfumato.publisher.table import profile, scan
+from sfumato.values.requirement import Amplification
 from tests.constants import set_constants
 
 METHOD = '[method]\nname = "uniform"\n[requirement]\nepsilon = 1\n'
@@ -493,7 +497,7 @@ def test_json_has_the_documented_keys() -> None:
     plain = json.loads(json.dumps(surveyed(pa.table(SMALL), small_policy()).to_dict(), allow_nan=False))
     assert list(plain) == [
         "table", "rows", "columns", "warnings", "uniqueness", "sensitive", "row_order", "prediction", "persons",
-        "feasibility",
+        "feasibility", "errors",
     ]  # fmt: skip
     assert list(plain["columns"][0]) == [
         "name", "type", "role", "distinct", "missing", "looks_missing", "missing_texts", "numbers", "whole", "low",
@@ -501,12 +505,48 @@ def test_json_has_the_documented_keys() -> None:
     ]  # fmt: skip
     assert list(plain["sensitive"]) == [
         "columns", "records", "dropped", "values", "observed", "unused", "most_frequent", "largest_share", "entropy",
-        "eligible_l", "rare",
+        "eligible_l", "rare", "ordered",
     ]  # fmt: skip
     assert list(plain["feasibility"][0]) == [
         "method", "assurance", "requirement", "from_policy", "retention_low", "retention_high", "record_utility",
         "invertible", "total_variation", "published_share", "reason",
     ]  # fmt: skip
+    assert list(plain["errors"][0]) == ["method", "gamma", "count", "share", "mean", "reason"]
+
+
+def test_errors_are_those_of_plans_for_every_method_with_one_promise() -> None:
+    rng = np.random.default_rng(12)
+    numbers = pa.table({"income": rng.choice(np.arange(12) * 1000, 3_000, p=np.arange(12, 0, -1) / 78)})
+    found = surveyed(numbers, policy(income=role("sensitive")))
+    assert found.sensitive is not None
+    assert found.sensitive.ordered
+    assert found.errors is not None
+    told: Any = {(e.method, e.gamma): e for e in found.errors}
+    assert {method for method, gamma in told if gamma} == {"uniform", "subset", "ranges", "plateau"}
+    assert "promises less" in told["geometric", None].reason
+    counted = profile(scan(numbers, policy(income=role("sensitive"))))
+    errors = Subset().plan(counted, Amplification(3)).figures.standard_error
+    assert errors is not None
+    off = told["subset", 3]
+    assert off.count == pytest.approx(math.sqrt((errors**2).mean()))
+    best = errors_of_sets(best_subset(3.0, 12), counted.counts / counted.rows)
+    assert off.share == pytest.approx(math.sqrt(best.distribution / 3_000), rel=0.02)  # a deck, not all sets
+    assert off.mean == pytest.approx(math.sqrt(best.mean / 3_000), rel=0.02)
+    assert told["ranges", 3].share < told["subset", 3].share < told["uniform", 3].share
+    assert told["subset", 3].count < told["uniform", 3].count < told["ranges", 3].count
+    assert f"{told['ranges', 4].share:.2%}" in found.explain()
+
+
+def test_methods_that_do_not_apply_say_why_in_a_line() -> None:
+    found = surveyed(pa.table({"disease": ["a", "b", "c"] * 50}), policy(disease=role("sensitive")))
+    assert found.errors is not None
+    assert found.sensitive is not None
+    assert not found.sensitive.ordered
+    why = {e.method: e.reason for e in found.errors if e.reason}
+    assert set(why) == {"ranges", "plateau", "geometric"}
+    assert set(why.values()) == {"'disease' holds texts such as 'a', 'b', which are in no order."}
+    assert "ranges, plateau, geometric: 'disease' holds texts" in found.explain()
+    assert "Share:" not in found.explain()
 
 
 def test_progress_adds_up_to_the_rows_of_one_pass(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Geometric(OrderedDrawing):
     )
     alternative = (
         "WEAKER PROMISE: geometric keeps the requirement only for someone who already knows the value up to so many "
-        "steps of the order; everybody else can learn roughly how large it is. For values whose rough size is no secret:",
+        "steps of the order; everybody else can learn roughly how large it is. For values whose rough size is known:",
         ('name = "geometric"', "steps = 2"),
     )
     takes = (RhoPrivacy, Amplification, LocalPrivacy)

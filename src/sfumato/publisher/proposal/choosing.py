@@ -91,7 +91,7 @@ class Choice:
             yield (
                 "small-domain: records are dealt to sub-tables with few values each. With "
                 f"{best.method.name} most counts of the {self.values:,} values could not be told from noise. Its "
-                "promise would be stronger, though: small-domain's is for someone who expects the shares of a sub-table."
+                "promise would be stronger, though: small-domain's is for someone who expects a sub-table's shares."
             )
         if self.made is not None:
             yield f"Expected on this table: {self._off(self.made)}{self._beside(self._count_of)}."

@@ -6,6 +6,7 @@ sensitive      skew, the largest l, rare values that the domain itself discloses
 row order      does the sensitive value depend on the row's position?
 prediction     which published columns tell the sensitive value?
 persons        rows per person
+errors         what analysts would be off by, under methods with one promise
 feasibility    what each method would make of each requirement
 """
 
@@ -24,9 +25,11 @@ from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import count_sensitive, group_sizes, shared
 from sfumato.engines.rows.looking import PublishedRows
 from sfumato.errors import CannotMeet, TableError, UsageError
+from sfumato.methods import METHODS
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
+from sfumato.methods.perturbed import MOST_IN_ORDER
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
@@ -36,6 +39,7 @@ from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.found import (
     Column,
     Feasible,
+    Off,
     Persons,
     Predictor,
     RareValue,
@@ -49,14 +53,16 @@ from sfumato.publisher.table import Table, check_columns, count_alone, no_progre
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
+from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile, Uniqueness
-from sfumato.values.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
+from sfumato.values.requirement import Amplification, Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
 
 FREQUENT = 10  # so many of the most frequent values are listed
 FEW = 5  # a value that fewer records have is rare
 MANY_UNIQUE = 0.05
 SHOWN = 5  # so many names are listed in a warning
 EPSILONS = (0.5, 1, 2, 3)
+GAMMAS = (3, 4, 7.39)  # the last one is about epsilon = 2
 TOLERANCES = (2, 3, 5, 10)
 SHARES = (2, 5)
 DIVERSITIES = (3, 5)
@@ -96,6 +102,7 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         prediction=prediction,
         persons=_persons(table, progress),
         feasibility=_feasibility(profile, table.policy, joint),
+        errors=tuple(_errors(profile)) if profile.domain.size <= MOST_VALUES else None,
     )
     stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
     told = [*stops, *published.problems(), *published.recoding_notes()]
@@ -122,7 +129,14 @@ def _sensitive(profile: Profile) -> Sensitive:
         entropy=abs(entropy) / math.log(profile.domain.size) if profile.domain.size > 1 else 0.0,
         eligible_l=profile.rows // int(counts.max()),
         rare=_rare(profile),
+        ordered=_is_ordered(profile),
     )
+
+
+def _is_ordered(profile: Profile) -> bool:
+    """Whether the values of the one sensitive column are all in order."""
+    parts = profile.domain.parts
+    return len(parts) == 1 and len(codes_in_order(parts[0])) == profile.domain.size
 
 
 def _rare(profile: Profile) -> tuple[RareValue, ...]:
@@ -157,6 +171,34 @@ def _persons(table: Table, progress: Progress) -> Persons | None:
         with_several_rows=persons - sizes.get(1, 0),
         mean_rows=rows / max(1, persons),
         most_rows=max(sizes, default=0),
+    )
+
+
+# --- what analysts would be off by, under methods with one promise ---------------------------------------------------
+
+
+def _errors(profile: Profile) -> Iterator[Off]:
+    """Give the errors of every method that may be proposed, at usual gammas; of one that is not for the values, why."""
+    for method in METHODS:
+        if Amplification not in method.takes or not (method.proposed or method.left_out):
+            continue
+        if reason := method.unfit(profile.domain) or method.left_out or _too_many(method, profile):
+            yield Off(method.name, reason=reason)
+            continue
+        for gamma in GAMMAS:
+            try:
+                expected = method().plan(profile, Amplification(gamma)).figures.expected
+            except (CannotMeet, UsageError) as problem:
+                yield Off(method.name, reason=problem.message)
+                break
+            yield Off(method.name, gamma, expected.count, expected.share, expected.mean)
+
+
+def _too_many(method: type[Method], profile: Profile) -> str:
+    if not method.for_order or profile.domain.size <= MOST_IN_ORDER:
+        return ""
+    return (
+        f"There are {profile.domain.size:,} values; errors are told of up to {MOST_IN_ORDER}. Make them coarser first."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,6 +64,7 @@ class Sensitive:
     entropy: float  # 0: one value has all records; 1: all values are equally frequent
     eligible_l: int  # the largest l such that no value exceeds a share of 1/l
     rare: tuple[RareValue, ...]
+    ordered: bool = False  # whether all values are numbers, bins or periods, or the policy states their order
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,22 @@ class Feasible:
 
 
 @dataclass(frozen=True)
+class Off:
+    """What analysts would be off by where odds change by at most gamma; `reason`: why there is no figure.
+
+    Roots of mean squares: of a count over all values, of the share of records up to a value over all values, and of
+    the mean place in the order, as a part of the range. The last two are None where there is no order.
+    """
+
+    method: str
+    gamma: float | None = None
+    count: float | None = None
+    share: float | None = None
+    mean: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Survey:
     """What `sfumato profile` shows. Private. Without a policy, the optional parts are None."""
 
@@ -141,6 +158,7 @@ class Survey:
     prediction: Prediction | None = None
     persons: Persons | None = None
     feasibility: tuple[Feasible, ...] | None = None
+    errors: tuple[Off, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the survey as JSON-ready values; the keys are the names of the fields."""
@@ -157,6 +175,7 @@ class Survey:
             ["Row order", _indented(self.row_order.statement)] if self.row_order else [],
             _prediction(self.prediction) if self.prediction and self.prediction.predictors else [],
             _persons(self.persons) if self.persons else [],
+            _errors(self.errors) if self.errors else [],
             _feasibility(self.feasibility) if self.feasibility else [],
         ]
         return "\n\n".join("\n".join(part) for part in parts if part)
@@ -208,6 +227,7 @@ def _sensitive(s: Sensitive) -> list[str]:
     domain = f"read off the table ({', '.join(s.observed)})" if s.observed else "declared"
     facts = f"{s.records:,} records, {s.values:,} values, {domain}"
     facts += f"; {s.unused:,} of them nobody has" if s.unused else ""
+    facts += "; they are in order" if s.ordered else "; they are in no order"
     facts += f"; {s.dropped:,} rows without a value are left out" if s.dropped else ""
     frequent = [[_cut(v.value), f"{v.records:,}", f"{v.share:.2%}"] for v in s.most_frequent]
     return [
@@ -279,6 +299,52 @@ def _persons(p: Persons) -> list[str]:
             f"{p.with_several_rows:,} have several rows. The policy says: {p.repeated}."
         ),
     ]
+
+
+def _errors(errors: Sequence[Off]) -> list[str]:
+    """Return a line for each method, with each kind of error at each gamma."""
+    known = [e for e in errors if e.gamma is not None]
+    gammas = [f"{gamma:.2g}" for gamma in sorted({e.gamma or 0 for e in known})]
+    kinds = [kind for kind in OFF if any(getattr(e, kind) is not None for e in known)]
+    of_method: dict[str, list[Off]] = {}
+    for e in known:
+        of_method.setdefault(e.method, []).append(e)
+    head = ["method", *(f"{kind} at {gamma}" for kind in kinds for gamma in gammas)]
+    rows = [[name, *(_off(e, kind) for kind in kinds for e in found)] for name, found in of_method.items()]
+    legend = " ".join(OFF[kind][1] for kind in kinds)
+    return [
+        f"What analysts would be off by, where odds may change by at most {_joined(gammas)} times",
+        *_table(head, rows, 1),
+        *(_indented(f"{', '.join(names)}: {reason}") for reason, names in _reasons(errors).items()),
+        _indented(f"{legend} All methods with figures make the same promise, about any statement."),
+    ]
+
+
+OFF = {
+    "count": ("{:,.0f}", "Count: of one value, typically (the root of the mean square over all values)."),
+    "share": ("{:.2%}", "Share: of the records whose value is at most some value."),
+    "mean": ("{:.2%}", "Mean: of the places in the order, as a part of the range."),
+}
+"""How errors are shown, and what they are of."""
+
+
+def _off(e: Off, kind: str) -> str:
+    number = getattr(e, kind)
+    return "-" if number is None else OFF[kind][0].format(number)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _reasons(errors: Sequence[Off]) -> dict[str, list[str]]:
+    """Return the methods without figures, those with the same reason together."""
+    found: dict[str, list[str]] = {}
+    for e in errors:
+        if e.reason:
+            found.setdefault(e.reason, []).append(e.method)
+    return found
 
 
 def _feasibility(cases: Sequence[Feasible]) -> list[str]:
