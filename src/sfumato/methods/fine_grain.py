@@ -55,7 +55,7 @@ class FineGrain(Perturbing):
     name = "fine-grain"
     title = "fine-grain perturbation"
     promise = (
-        "The odds of each single value change by a bounded factor, for whoever sees the person's row, whatever he "
+        "The odds of each single value change by a bounded factor, for whoever sees the person's row, whatever they "
         "believed before."
     )
 

@@ -23,7 +23,7 @@ class Uniform(Perturbing):
     title = "uniform perturbation"
     promise = (
         "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
-        "whatever he believed before."
+        "whatever they believed before."
     )
     proposed = (
         "uniform: every value is kept with the same probability, and the promise holds for any statement about a "

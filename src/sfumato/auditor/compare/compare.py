@@ -25,7 +25,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
-from sfumato.methods import plan
+from sfumato.methods import named, plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize, read_hierarchy
 from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import publish
@@ -155,6 +155,8 @@ def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
 
 def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
     progress(asked.name, done, steps)
+    if why := bench.unfit(asked):
+        return _told(asked, reason=why)
     try:
         return _told(asked, figures=Figures.of(bench.trials(asked)))
     except REFUSALS as problem:
@@ -187,7 +189,7 @@ def _at_equal_risk(
 ) -> Iterator[Outcome]:
     for done, (each, outcome) in enumerate(zip(asked, methods, strict=True), start=len(asked)):
         progress(f"{each.name}, equal risk", done, 2 * len(asked))
-        yield _nearest(bench, each, outcome, grid(each, known), target)
+        yield outcome if bench.unfit(each) else _nearest(bench, each, outcome, grid(each, known), target)
 
 
 def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Translated, ...], target: float) -> Outcome:
@@ -280,6 +282,13 @@ class Bench:
     keys: tuple[SecretKey, ...]  # one for each release of a method
     counting: SecretKey  # draws the rows that are counted, where one of each person is published
     hierarchies: Mapping[str, Hierarchy]
+
+    def unfit(self, translated: Translated) -> str:
+        """Return in a line why a method is not for the table's values, or not tried unless a policy asks for it."""
+        if translated.is_baseline or translated.own:
+            return ""
+        method = named(translated.method["name"])
+        return method.unfit(self.original.domain) or method.left_out
 
     def trials(self, translated: Translated) -> list[Trial]:
         """Make and measure the releases of a method; raise what it raises if it does not fit the table."""

@@ -24,7 +24,9 @@ from sfumato.errors import SingularMatrix, TableError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.reading import as_written
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
+from sfumato.values.attributes import MISSING_LABEL, Domain, SensitiveDomain
 from sfumato.values.attributes import label as written
+from sfumato.values.order import codes_in_order
 from sfumato.values.randomness import simulation
 
 MOST_CELLS = 3_000_000  # of a table that is compared
@@ -72,6 +74,21 @@ class Original:
     @property
     def values(self) -> int:
         return math.prod(self.shape(self.sensitive))
+
+    @cached_property
+    def domain(self) -> SensitiveDomain:
+        """The values of the sensitive columns by their labels, as methods are asked whether they are for such."""
+        return SensitiveDomain(tuple(self._values_of(name) for name in self.sensitive))
+
+    def _values_of(self, name: str) -> Domain:
+        values = tuple(None if label == MISSING_LABEL else label for label in self.labels(name))
+        return Domain(name, values, self.columns[name].attribute.ordered)
+
+    @cached_property
+    def in_order(self) -> list[int]:
+        """The codes of the one sensitive column from the lowest value to the highest; none without an order."""
+        order = codes_in_order(self.domain.parts[0]) if len(self.sensitive) == 1 else []
+        return order if len(order) == self.values > 1 else []
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -199,6 +216,8 @@ class Kept:
     mean_error: float
     sensitive_distance: float  # total variation of the sensitive columns
     pair_distance: float  # the mean over the tables with one quasi-identifier; NaN without one
+    share_error: float = math.nan  # of the share of records up to a value, the mean over all values; NaN: no order
+    place_error: float = math.nan  # of the mean place in the order, as a part of the range; NaN: no order
 
 
 def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
@@ -207,7 +226,18 @@ def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
         distances(original.counts(names), estimates(names)).total_variation
         for names in (original.sensitive, *pair_tables(original))
     )
-    return Kept(float(np.median(errors)), float(errors.mean()), alone, float(np.mean(pairs)) if pairs else math.nan)
+    paired = float(np.mean(pairs)) if pairs else math.nan
+    return Kept(float(np.median(errors)), float(errors.mean()), alone, paired, *_order_errors(original, estimates))
+
+
+def _order_errors(original: Original, estimates: Estimates) -> tuple[float, float]:
+    """Return the mean error of the shares up to a value, and that of the mean place; NaN without an order."""
+    if not (order := original.in_order):
+        return math.nan, math.nan
+    names = original.sensitive
+    off = (estimates(names) - original.counts(names))[order] / original.rows
+    places = np.arange(len(order)) / (len(order) - 1)
+    return float(np.abs(np.cumsum(off)[:-1]).mean()), float(abs(places @ off))
 
 
 def pair_tables(original: Original) -> Iterator[Names]:

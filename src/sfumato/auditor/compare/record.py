@@ -15,7 +15,7 @@ from sfumato.auditor.compare.guessing import Guessed
 from sfumato.auditor.compare.original import Kept
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
-from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods import METHODS
 from sfumato.methods.uniform import Uniform
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
@@ -26,7 +26,8 @@ SHORT = 0.01  # the share of the people from which on a method below the target 
 CLEARLY = 0.9  # of two means over a few releases, one is clearly smaller if it is below this part of the other
 
 SHARES = (
-    "guessed", "worst", "mean_error", "median_error", "sensitive_distance", "pair_distance", "published_share",
+    "guessed", "worst", "mean_error", "median_error", "sensitive_distance", "pair_distance", "share_error",
+    "place_error", "published_share",
 )  # fmt: skip
 """The shares and errors of a method, as rows of a table have them."""
 
@@ -82,6 +83,8 @@ class Figures:
     plan_seconds: float | None
     publish_seconds: float | None
     promised: Promised | None = None  # its own bound, as the audit measures it on the first release
+    share_error: float | None = None  # of the share of records up to a value, where values are in order
+    place_error: float | None = None  # of the mean place in the order, as a part of the range
 
     @property
     def of_releases(self) -> bool:
@@ -103,6 +106,8 @@ class Figures:
             plan_seconds=_known(max(t.plan_seconds for t in trials)),
             publish_seconds=_known(Spread.of([t.publish_seconds for t in trials]).mean),
             promised=trials[0].promised,
+            share_error=_known(Spread.of([k.share_error for k in kept]).mean),
+            place_error=_known(Spread.of([k.place_error for k in kept]).mean),
         )
 
 
@@ -224,8 +229,17 @@ class MethodComparison(Private, Drawn):
             "about whom one is right who knows everybody's quasi-identifiers and the release. exposed: the largest "
             "belief in a true value, from the rows that a person may be. error: relative, the mean and the median of "
             f"{self.counts_asked:,} random counts, the same for all. distance: total variation of the values, and in "
-            "pairs with each quasi-identifier. ±: how far single releases are from the mean.",
+            f"pairs with each quasi-identifier. {self._of_order()}±: how far single releases are from the mean.",
             WIDTH,
+        )
+
+    def _of_order(self) -> str:
+        """Say what errors of an order are, where the values have one."""
+        if not any(each.figures and each.figures.share_error is not None for each in self.methods):
+            return ""
+        return (
+            "up to: the mean error of the share of records up to a value. place: that of their mean place in the "
+            "order, as a part of the range. "
         )
 
     def conclusions(self) -> Iterator[str]:
@@ -297,14 +311,16 @@ def _poor(when: str, measured: Mapping[str, Figures], chance: float) -> Iterator
 
 
 def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Say that plain uniform perturbation estimates the values better than fine-grain, clearly."""
+    """Say than which methods plain uniform perturbation estimates the values better, clearly."""
     far = {name: of.sensitive_distance for name, of in _measured(outcomes).items()}
-    plain, fine = far.get(Uniform.name), far.get(FineGrain.name, 0.0)
-    if plain is not None and plain < CLEARLY * fine:
-        yield (
-            "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
-            f"{plain:.2%} against {fine:.2%}. Give fine-grain a retention_floor, or choose uniform."
-        )
+    plain = far.get(Uniform.name, math.inf)
+    for method in METHODS:
+        own = far.get(method.name, 0.0)
+        if method.beside_uniform and plain < CLEARLY * own:
+            yield (
+                f"Plain uniform perturbation estimates the values better than {method.name}: a total variation of "
+                f"{plain:.2%} against {own:.2%}. {method.beside_uniform}"
+            )
 
 
 COLUMNS = (
@@ -312,9 +328,20 @@ COLUMNS = (
 )  # fmt: skip
 
 
+IN_ORDER = ("up to", "place")
+
+
 def _table(outcomes: Sequence[Outcome]) -> str:
-    rows = [_row(each, each.figures) for each in outcomes if each.figures]
-    return table(COLUMNS, rows, [False, False, *[True] * 9])
+    """Return a line for each method; with errors of the order, where values have one."""
+    measured = [(each, each.figures) for each in outcomes if each.figures]
+    rows = [_row(each, figures) for each, figures in measured]
+    if not any(figures.share_error is not None for _, figures in measured):
+        return table(COLUMNS, rows, [False, False, *[True] * (len(COLUMNS) - 2)])
+    place = COLUMNS.index("in pairs") + 1
+    for row, (_, figures) in zip(rows, measured, strict=True):
+        row[place:place] = ["-" if e is None else f"{e:.2%}" for e in (figures.share_error, figures.place_error)]
+    head = (*COLUMNS[:place], *IN_ORDER, *COLUMNS[place:])
+    return table(head, rows, [False, False, *[True] * (len(head) - 2)])
 
 
 def _row(outcome: Outcome, figures: Figures) -> list[str]:

@@ -30,7 +30,7 @@ class OrderedDrawing(Drawing):
     most_values: ClassVar[int] = MOST_VALUES
     """Values that its matrix can have."""
     for_order = True
-    beside_uniform = "It is for shares up to a value, quantiles and means."
+    beside_uniform = "What it estimates better is shares up to a value, quantiles and means."
 
     def check(self, columns: Schema) -> None:
         """Raise unless there is one sensitive column."""
