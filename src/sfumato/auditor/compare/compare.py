@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,10 @@ from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 from sfumato.methods import named, plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize, read_hierarchy
-from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import publish
-from sfumato.publisher.table import Table, profile
+from sfumato.publisher.table import Table, profile, read_off
+from sfumato.values.computed import Facts
+from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness, sets_of
 from sfumato.values.sets import of_each
@@ -282,6 +283,7 @@ class Bench:
     keys: tuple[SecretKey, ...]  # one for each release of a method
     counting: SecretKey  # draws the rows that are counted, where one of each person is published
     hierarchies: Mapping[str, Hierarchy]
+    profiles: dict[tuple[tuple[str, ...], Facts], Profile] = field(default_factory=dict)  # by what is counted
 
     def unfit(self, translated: Translated) -> str:
         """Return in a line why a method is not for the table's values, or not tried unless a policy asks for it."""
@@ -309,16 +311,23 @@ class Bench:
         """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
         policy = translated.policy(self.original.table.policy)
         table = self.original.table.under(policy)
-        made: Plan | None = None
+        counted, made = self._counted(table), None
         for key in self.keys:
             start = perf_counter()
             if made is None or policy.method.draws_plan:
-                made = plan(profile(table, key=self.counting), policy.method, policy.requirement, key=key)
+                made = plan(counted, policy.method, policy.requirement, key=key)
                 planned = perf_counter() - start
             with tempfile.TemporaryDirectory(prefix="sfumato-compare-") as folder:
                 start = perf_counter()
                 release = publish(table, made, Path(folder) / "release", key=key)
                 yield table, release, planned, perf_counter() - start
+
+    def _counted(self, table: Table) -> Profile:
+        """Count the table once for all methods that count the same of it."""
+        asked = (table.policy.linked, read_off(table.policy))
+        if asked not in self.profiles:
+            self.profiles[asked] = profile(table, key=self.counting)
+        return self.profiles[asked]
 
     def _measured(self, table: Table, release: Release, planned: float, published: float, first: bool) -> Trial:
         estimates, evidence = of_release(self.original, release), self.original.evidence(table, release)
