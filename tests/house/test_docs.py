@@ -19,6 +19,7 @@ import signal
 import sys
 import tomllib
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,8 @@ import pytest
 
 from sfumato.cli.demo import run_demo
 from sfumato.cli.main import main
-from sfumato.methods import options
+from sfumato.methods import METHODS, options
+from sfumato.methods.perturbation import Drawing
 from sfumato.publisher.policy import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -270,11 +272,58 @@ def test_the_readme_has_exactly_two_commands_for_a_fresh_machine() -> None:
     assert shells == ["pip install uv && uv run sfumato demo\npip install uv && uv run --group test pytest\n"]
 
 
-def test_the_picture_is_what_its_script_draws() -> None:
-    spec = importlib.util.spec_from_file_location("make_picture", ROOT / "docs" / "make_picture.py")
+def script(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
     committed = (ROOT / "docs" / "picture.svg").read_text(encoding="utf-8")
-    assert script.picture() == committed, "draw it again: uv run python docs/make_picture.py"
+    assert script("make_picture").picture() == committed, "draw it again: uv run python docs/make_picture.py"
+
+
+# --- the pages of methods that draw by one matrix -----------------------------------------------------------------
+
+
+def test_pictures_of_methods_show_what_their_script_computes() -> None:
+    """Every mark of a picture has its numbers in words: these are compared, not what a renderer makes of them."""
+    drawn = script("make_method_pictures").pictures()
+    assert set(drawn) == {method.name for method in METHODS if issubclass(method, Drawing)}
+    for method, specification in drawn.items():
+        picture = (ROOT / "docs" / "methods" / f"{method}.svg").read_text(encoding="utf-8")
+        assert len(picture) < 60_000
+        texts = [specification["description"], *told_by(specification)]
+        assert len(texts) > 20
+        for text in texts:
+            assert escape(text) in picture, f"{method}: draw it again: uv run python docs/make_method_pictures.py"
+
+
+def told_by(specification: Any) -> Iterator[str]:
+    """Give the words of every mark, and the titles."""
+    if isinstance(specification, dict):
+        if isinstance(told := specification.get("told"), str):
+            yield told
+        if isinstance(title := specification.get("title"), dict):
+            yield from title.get("text", [])
+        for part in specification.values():
+            yield from told_by(part)
+    elif isinstance(specification, list):
+        for part in specification:
+            yield from told_by(part)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if issubclass(m, Drawing)], ids=lambda m: m.name)
+def test_a_page_of_a_method_has_card_picture_example_proof_and_use(method: type[Drawing]) -> None:
+    text = (ROOT / "docs" / "methods" / f"{method.name}.md").read_text(encoding="utf-8")
+    card = dict(re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", text, re.MULTILINE))
+    assert card["promise"] == method.promise
+    own = set(method.model_fields) - {"assurance"}
+    assert set(re.findall(r"`(\w+)`", card["options"])) == own
+    assert re.search(rf"^!\[[^\]]+\]\({method.name}\.svg\)$", text, re.MULTILINE)
+    assert any(kind == "python" for kind, *_ in blocks(ROOT / "docs" / "methods" / f"{method.name}.md"))
+    for part in ("Proof", "Use it when"):
+        assert re.search(rf"^## .*{part}" if part != "Proof" else r"^## (Proof|What is equivalent)", text, re.MULTILINE)
