@@ -10,8 +10,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.auditor.compare.record import Outcome
+from sfumato.engines.embedded.sources import open_source
 from sfumato.methods import METHODS, named, read_method, title_of
 from sfumato.methods.perturbation import Perturbing, strictest_retention
+from sfumato.methods.subset.method import Subset
+from sfumato.methods.uniform import Uniform
+from sfumato.publisher.proposal import propose
+from sfumato.publisher.survey import survey
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from tests.conftest import make_policy
@@ -24,6 +30,7 @@ class Cautious(Perturbing):
     title = "cautious perturbation"
     promise = "The odds of each single value change by a bounded factor, and by less than that."
     assurances_agree = True
+    proposed = "cautious: less is kept than might be."
 
     part: float = 0.5
 
@@ -40,6 +47,12 @@ class Sideways(Perturbing):
     promise = "The odds of any statement about a value change by a bounded factor."
     scope = "any predicate"
     assurances_agree = True
+    left_out = "Nobody knows what it is good for."
+
+    @classmethod
+    def unfit(cls, domain: SensitiveDomain) -> str:
+        """Return that two values have no next one but each other."""
+        return "Two values are too few." if domain.size == 2 else ""
 
     def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]]:
         """Return gamma for the value itself, the middle of gamma and 1 for the next one, and 1 for all others."""
@@ -107,6 +120,39 @@ def test_it_plans_publishes_verifies_answers_and_is_audited_reported_and_compare
     assert compared[name].own
     assert compared[name].figures is not None
     assert compared["uniform"].figures is not None
+
+
+def test_a_profile_tells_its_errors_or_why_there_are_none() -> None:
+    opened = sf.scan(table(), make_policy(ROLES, "gamma = 4", "uniform"))
+    found = {each.method: each for each in survey(opened.source, opened).errors or ()}
+    uniform, own = found["uniform"].count, found["cautious"].count
+    assert uniform is not None
+    assert own is not None
+    assert own > 1.5 * uniform
+    assert found["sideways"].reason == "Nobody knows what it is good for."
+
+
+def test_a_proposal_takes_it_where_it_has_the_least_error_and_not_where_it_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = open_source(table())
+    assert 'name = "uniform"' in propose(source)
+    assert "cautious" in propose(source)  # beside it
+    monkeypatch.setattr(Subset, "proposed", "")  # sets of one value are what uniform is
+    monkeypatch.setattr(Uniform, "retention", lambda self, gamma, *_: strictest_retention(gamma) / 4)
+    assert "# cautious: less is kept than might be." in propose(source)
+    assert 'name = "cautious"' in propose(source)
+
+
+def test_a_comparison_leaves_it_to_the_method_whether_it_applies() -> None:
+    opened = sf.scan(table(), make_policy(ROLES, "gamma = 4", "uniform"))
+    assert outcome(opened).reason == "Nobody knows what it is good for."
+    two = {**ROLES, "sex": 'sensitive; domain = ["F", "M"]', "illness": "quasi_identifier"}
+    assert outcome(sf.scan(table(), make_policy(two, "gamma = 4", "uniform"))).reason == "Two values are too few."
+
+
+def outcome(opened: sf.Table) -> Outcome:
+    return next(each for each in sf.compare(opened, repeat=1, seed=1).methods if each.method == "sideways")
 
 
 def test_its_matrix_is_the_one_that_it_states(tmp_path: Path) -> None:

@@ -369,6 +369,18 @@ def test_ranges_are_proposed_for_amounts_and_what_that_costs_is_said() -> None:
         assert f"{other.mean:.2%}" in text
 
 
+def test_open_bins_have_no_mean_and_bins_of_one_width_are_offered() -> None:
+    assert "quantiles, but no mean" in plain(proposed(amounts())[0])
+    table = pa.table({"sex": ["F", "M"] * 1000, "wage": np.random.default_rng(7).integers(10, 90, 2_000)})
+    text, policy = proposed(table)
+    line = next(line for line in text.splitlines() if line.startswith("# bins = { width"))
+    switched = re.sub(r"^bins = .*$", line.removeprefix("# "), text, flags=re.MULTILINE)
+    release = scan(table, Policy.parse(switched))
+    assert policy.columns["wage"].bins is not None
+    made = plan(profile(release), policy.method, policy.requirement).figures
+    assert made.expected.mean is not None
+
+
 def test_the_weaker_promise_is_offered_and_never_proposed() -> None:
     text, policy = proposed(amounts())
     assert policy.method.name != "geometric"

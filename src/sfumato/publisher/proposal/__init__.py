@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from sfumato.engines.base import Source
@@ -241,10 +242,23 @@ def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profi
                 f"Numbers are randomized in bins; these are round and mine: put yours. They are the domain.{codes}"
             ),
             f"bins = {{ breaks = {toml.numbers(bins.breaks)} }}",
+            *_means(bins),
         ]
     else:
         lines += _domain(breaks, profile)
     return [*lines, *_missing(column), FROM_TABLE]
+
+
+def _means(bins: Bins) -> list[str]:
+    """Say that open bins have no mean; where they are evenly spaced, bins of one width are another choice."""
+    no_mean = "The lowest and the highest bin have one end only: analysts get shares and quantiles, but no mean."
+    steps = {round(high - low, 9) for low, high in pairwise(bins.breaks)}
+    if len(steps) != 1:
+        return [toml.comment(no_mean)]
+    return [
+        toml.comment(f"{no_mean} For means, in place of the line above (the domain is then read off the table):"),
+        *toml.commented([f"bins = {{ width = {toml.number(steps.pop())} }}"]),
+    ]
 
 
 def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
