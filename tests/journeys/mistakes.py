@@ -432,6 +432,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             "a folder of CSV files", "init tables", "join them to one", both(file("tables/a.csv"), file("tables/b.csv"))
         ),
         Mistake("a table that is not there", "init patient.csv", "Did you mean 'patients.csv'?"),
+        Mistake("a secret that no column is", "init patients.csv --sensitive diagnose", "Did you mean 'diagnosis'?"),
         Mistake("an empty file", "init patients.csv", "the first line names the columns", file("patients.csv")),
         Mistake("a header and no rows", PLAN, "give a table with rows", table(rows_of(patients(0)))),
         Mistake(
