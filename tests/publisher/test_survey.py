@@ -533,7 +533,8 @@ def test_errors_are_those_of_plans_for_every_method_with_one_promise() -> None:
     assert off.share == pytest.approx(math.sqrt(best.distribution / 3_000), rel=0.02)  # a deck, not all sets
     assert off.mean == pytest.approx(math.sqrt(best.mean / 3_000), rel=0.02)
     assert told["ranges", 3].share < told["subset", 3].share < told["uniform", 3].share
-    assert told["subset", 3].count < told["uniform", 3].count < told["ranges", 3].count
+    assert told["subset", 3].count < told["ranges", 3].count < told["plateau", 3].count
+    assert told["subset", 3].count < told["uniform", 3].count < told["plateau", 3].count
     assert f"{told['ranges', 4].share:.2%}" in found.explain()
 
 
