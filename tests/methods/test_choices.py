@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods import Method
-from sfumato.methods.ordered.design import errors_of, errors_of_sets
+from sfumato.methods.ordered.design import errors_of, errors_of_sets, windows
 from sfumato.methods.perturbed import Choice, PerturbationFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import Subset, best_subset
@@ -111,3 +111,18 @@ def test_what_analysts_are_off_by_is_what_releases_are_off_by(profile: sf.Profil
     expected = figures.expected
     for found, root in ((off, expected.count), (shares, expected.share), (places, expected.mean)):
         assert np.sqrt((found**2).mean()) == pytest.approx(root, rel=0.12)
+
+
+def test_a_bound_on_a_set_of_values_counts_for_the_errors_beside(profile: sf.Profile) -> None:
+    """Only the three highest values have a bound, as a set: uniform perturbation would keep that for all statements."""
+    policy = sf.Policy.parse(
+        f'[columns.income]\nrole = "sensitive"\ndomain = {list(range(SIZE))}\n[method]\nname = "ranges"\n'
+        '[requirement]\nothers = "unprotected"\n[[requirement.values]]\nvalues = [13, 14, 15]\n'
+        "rho1 = 0.2\nrho2 = 0.4\n"
+    )
+    plan = sf.plan(profile, policy.method, policy.requirement)
+    told = next(note for note in plan.notes if "share of records up to a value" in note)
+    gamma = 0.4 / 0.2 * 0.8 / 0.6
+    shares = profile.counts / profile.rows
+    uniform = errors_of(windows(SIZE, 1, gamma).chances, shares)
+    assert f"with the same factor {(uniform.distribution / ROWS) ** 0.5:.2%}" in told

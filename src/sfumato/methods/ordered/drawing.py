@@ -19,6 +19,7 @@ from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
+from sfumato.values.sets import of_each
 
 NOISE_BITS = range(52, 19, -1)
 
@@ -89,7 +90,8 @@ class OrderedDrawing(Drawing):
 
     def factor_of(self, figures: PerturbationFigures) -> float:
         """Return the factor for which uniform perturbation stands beside the matrix."""
-        return min(figures.gamma)
+        bounds = of_each(figures.bounds, figures.mechanism.sets)
+        return min(float(bound.gamma) for bound in bounds if bound.gamma is not None)
 
     def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
         """Tell the errors of the distribution function and the mean, for this table, beside uniform's."""

@@ -39,11 +39,11 @@ class Ranges(OrderedDrawing):
         "factor, for whoever sees the person's row, whatever they believed before."
     )
     proposed = (
-        "ranges: some neighbouring values are published of each record, or a set of scattered ones; its own is likelier "
-        "among them than any other. The truth may lie outside; analysts ask for the column as ever. The promise is that of uniform, "
-        '"at least c" included. It is for shares up to a value, quantiles and means. Short sets are published as they '
-        'are (a list, in CSV "a|b|c"); long ones as the number of a card, and the manifest says which values it stands '
-        'for. form = "set" or "card" decides.'
+        "ranges: some neighbouring values are published of each record, or a set of scattered ones, in which its "
+        "own is likelier than any other. The truth may lie outside; analysts ask for the column as ever. The "
+        'promise is that of uniform, "at least c" included. It is for shares up to a value, quantiles and means. '
+        'Short sets are published as they are (a list, in CSV "a|b|c"); long ones as the number of a card, and the'
+        ' manifest says which values it stands for. form = "set" or "card" decides.'
     )
     most_values = math.isqrt(MOST_ENTRIES // 3)  # there are fewer than 2 m windows, and one block of a deck at least
 
