@@ -204,6 +204,11 @@ class OddsClaim(Claim):
     def checks(self, published: Published) -> Iterator[Check]:
         return bounds_checks(self, published, self.directions)
 
+    def proofs(self, mechanism: Mechanism) -> Iterator[Check]:
+        """Yield what the integers of a mechanism prove of the claim, whatever else is published."""
+        yield _consistent(mechanism, one_rho2=False)
+        yield from _proved(mechanism, self.directions, self.scope)
+
 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
@@ -311,12 +316,17 @@ def bounds_checks(
     mechanism = published.mechanisms[0]
     yield _consistent(mechanism, one_rho2)
     yield as_stated(claim, published)
+    yield from _proved(mechanism, directions, published.guarantee.scope)
+
+
+def _proved(mechanism: Mechanism, directions: Sequence[Direction], scope: Scope) -> Iterator[Check]:
+    """Yield the checks of a mechanism's matrices against its bounds."""
     for direction in directions:
         if not mechanism.sets or strictest_gamma(mechanism.bounds) is not None:
             yield _kept(mechanism, direction)
         if mechanism.sets:
             yield _sets_kept(mechanism, direction)
-    if published.guarantee.scope == "any predicate":
+    if scope == "any predicate":
         yield _any_predicate(mechanism)
 
 

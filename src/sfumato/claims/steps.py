@@ -75,6 +75,10 @@ class StepsClaim(OddsClaim):
         yield from super().checks(published)
         yield self._within_steps(published.mechanisms[0])
 
+    def proofs(self, mechanism: Mechanism) -> Iterator[Check]:
+        yield from super().proofs(mechanism)
+        yield self._within_steps(mechanism)
+
     def _within_steps(self, mechanism: Mechanism) -> Check:
         return outcome(
             "guarantee, within steps",

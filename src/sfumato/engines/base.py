@@ -172,6 +172,7 @@ class Rows:
     record_key: RecordKey | None = None
     person: str | None = None  # the column of persons, of each of whom one row is drawn
     linked: tuple[str, ...] = ()  # quasi-identifiers that are counted together with the sensitive columns
+    apart: tuple[str, ...] = ()  # sensitive columns that are counted each by itself
 
 
 class Publication(NamedTuple):

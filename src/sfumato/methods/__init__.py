@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sfumato.methods.ordered.ranges import Ranges
 from sfumato.methods.plan import PLAN_VERSION, Plan, content_hash
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.robustness.method import RobustAnatomy
+from sfumato.methods.several.method import Several
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.subset.method import Subset
 from sfumato.methods.suppression.method import Suppression
@@ -44,7 +45,7 @@ METHODS: list[type[Method]] = [
 ]
 """All methods, in the order in which they are named and compared."""
 
-__all__ = ["METHODS", "Method", "load_plan", "named", "options", "plan", "read_method", "title_of"]
+__all__ = ["METHODS", "Method", "load_plan", "named", "options", "plan", "read_method", "several", "title_of"]
 
 
 def plan(profile: Profile, method: Method, requirement: Requirement, *, key: SecretKey | None = None) -> Plan:
@@ -80,7 +81,7 @@ def load_plan(path: str | Path) -> Plan:
 
 def named(name: str) -> type[Method]:
     """Return the method of this name; raise `UsageError` if there is none."""
-    for method in METHODS:
+    for method in (*METHODS, Several):  # which a policy states by columns, not by its name
         if method.name == name:
             return method
     names = [method.name for method in METHODS]
@@ -89,12 +90,17 @@ def named(name: str) -> type[Method]:
 
 def title_of(name: str) -> str:
     """Return what a method is called in a sentence; of one that is not known here its name."""
-    return next((method.title for method in METHODS if method.name == name), name)
+    return next((method.title for method in (*METHODS, Several) if method.name == name), name)
 
 
 def options() -> Iterator[tuple[str, type[Method]]]:
     """Give each option of each method."""
     return ((option, method) for method in METHODS for option in method.model_fields)
+
+
+def several(stated: Method, own: Mapping[str, Method]) -> Method:
+    """Return the method of a policy in which columns have methods of their own."""
+    return Several.of(stated, own)
 
 
 # --- the section of a policy --------------------------------------------------------------------------------------

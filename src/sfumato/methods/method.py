@@ -71,6 +71,8 @@ class Method(Section, ABC):
     """Why it cannot publish one drawn row of each person, if so."""
     drawn_anew: ClassVar[str] = ""
     """What of a record is drawn in every release anew, so that no record key goes with it; else nothing."""
+    draws_alone: ClassVar[bool] = False
+    """Whether every record is drawn by itself, by one matrix for all rows: such methods can stand side by side."""
     rechecks: ClassVar[bool] = False
     """Whether its figures are checked against the table's counts (`Figures.recheck`) before anything is published."""
     for_order: ClassVar[bool] = False

@@ -70,6 +70,7 @@ class Drawing(Method):
     figures = PerturbationFigures
     fills_domain = True
     keeps_order = True
+    draws_alone = True
     scope: ClassVar[Scope] = "single values"
     """The statements about a record of which something is promised."""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.methods import METHODS, Method, options, read_method
+from sfumato.methods import METHODS, Method, options, read_method, several
 from sfumato.publisher.policy_mistakes import explained, not_toml, reason
 from sfumato.publisher.policy_rules import (
     OWN_KEYS,
@@ -29,7 +29,7 @@ from sfumato.publisher.policy_rules import (
     ValueRule,
 )
 from sfumato.values.attributes import Schema
-from sfumato.values.requirement import Requirement, RiskLimit
+from sfumato.values.requirement import Requirement, Requirements, RiskLimit
 from sfumato.values.section import InputRule, Section
 from sfumato.values.text import did_you_mean, near_file
 
@@ -60,13 +60,27 @@ class Policy(Section):
 
     version: Literal[1] = 1
     columns: dict[str, ColumnRule]
-    method: Annotated[SerializeAsAny[Method], BeforeValidator(read_method)]
+    stated_method: Annotated[SerializeAsAny[Method], BeforeValidator(read_method), Field(alias="method")]
     requirement_rule: Annotated[RequirementRule, Field(alias="requirement")]
     person: PersonRule | None = None
     record_key: str | None = None
     series: str | None = None
     input: InputRule = InputRule()
     output: OutputRule = OutputRule()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leaves_one_to_the_policy(cls, stated: Any) -> Any:
+        """Raise if every sensitive column has a method of its own, whether the policy has one besides or not."""
+        columns = stated.get("columns") if isinstance(stated, dict) else None
+        rules = [rule for rule in columns.values() if isinstance(rule, dict)] if isinstance(columns, dict) else []
+        own = ["method" in rule for rule in rules if rule.get("role") == "sensitive"]
+        if own and all(own):
+            raise ValueError(
+                "every sensitive column has a method of its own: state one of them as [method] and [requirement] of "
+                "the policy, and leave it out of the column's section"
+            )
+        return stated
 
     @model_validator(mode="after")
     def _names_fit(self) -> Policy:
@@ -90,7 +104,8 @@ class Policy(Section):
                 'order = "keep" does not go with person.repeated = "keep-one": the rows whose order the plan tests are '
                 "not those that publishing draws; leave order out"
             )
-        self._check_requirement()
+        for own, rule, place in self._asked:
+            self._check_requirement(own, rule, place)
         # numbers are checked where the values are made: raise now, not when the table is read
         _ = self.requirement
         self.method.check_numbers()
@@ -130,15 +145,14 @@ class Policy(Section):
                 "and in the policy"
             )
 
-    def _check_requirement(self) -> None:
+    def _check_requirement(self, stated: Method, rule: RequirementRule, place: str) -> None:
         """Some methods take a requirement of their own kind, and no other."""
-        method, rule = self.method.name, self.requirement_rule
-        keys = _own_keys(self.method.takes)
+        method, keys = stated.name, _own_keys(stated.takes)
         own = next((key for key in ("l", "r", "risk_limit") if getattr(rule, key) is not None), None)
         if keys and own not in keys:
             raise ValueError(
                 f"the method {method} takes {' or '.join(keys)}, and takes no other requirement: write for instance "
-                f"{keys[0]} = 3 alone in [requirement]"
+                f"{keys[0]} = 3 alone in [{place}]"
             )
         if own and not keys:
             takers = [other.name for other in METHODS if own in _own_keys(other.takes)]
@@ -146,7 +160,7 @@ class Policy(Section):
                 f"{own} goes with the method {' or '.join(takers)}; the method is {method}, for which you state "
                 "rho1 and rho2, values, a tolerance, gamma or epsilon"
             )
-        if rule.groups and RiskLimit not in self.method.takes:
+        if rule.groups and RiskLimit not in stated.takes:
             takers = [other.name for other in METHODS if RiskLimit in other.takes]
             raise ValueError(f"groups go with the method {' or '.join(takers)}; the method is {method}")
         linked = self.attributes.names("quasi_identifier", "sensitive")
@@ -158,9 +172,31 @@ class Policy(Section):
                 )
 
     @property
+    def _asked(self) -> list[tuple[Method, RequirementRule, str]]:
+        """The policy's method and requirement, and those of columns with their own; where each requirement stands."""
+        own = [
+            (rule.method, rule.requirement, f"columns.{name}.requirement")
+            for name, rule in self.columns.items()
+            if rule.method is not None and rule.requirement is not None
+        ]
+        return [(self.stated_method, self.requirement_rule, "requirement"), *own]
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The sensitive columns with a method of their own: they are counted and drawn each by itself."""
+        return tuple(name for name, rule in self.columns.items() if rule.method is not None)
+
+    @property
+    def method(self) -> Method:
+        """The method: the policy's, or where columns have their own, all of them together."""
+        own = {name: rule.method for name, rule in self.columns.items() if rule.method is not None}
+        return several(self.stated_method, own) if own else self.stated_method
+
+    @property
     def requirement(self) -> Requirement:
         """The requirement as a value of the model, as the method takes it."""
-        return self.requirement_rule.requirement(self.method.takes)
+        each = tuple(rule.requirement(method.takes) for method, rule, _ in self._asked)
+        return Requirements(each) if len(each) > 1 else each[0]
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -209,9 +245,12 @@ class Policy(Section):
     def changed(self, method: dict[str, Any], requirement: dict[str, Any]) -> Policy:
         """Return the policy with another method and requirement, for a trial: columns and persons stay as stated.
 
-        A record key is left out: no later release can follow on a trial. Rows are shuffled, as all methods can.
+        A record key and methods of columns are left out: no later release can follow on a trial. Rows are shuffled, as all methods can.
         """
-        kept = {name: getattr(self, name) for name in ("columns", "person", "input")}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in ("person", "input")}
+        kept["columns"] = {
+            name: rule.model_copy(update={"method": None, "requirement": None}) for name, rule in self.columns.items()
+        }
         kept["output"] = self.output.model_copy(update={"order": "shuffle"})
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})

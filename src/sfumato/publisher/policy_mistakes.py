@@ -107,6 +107,7 @@ def _unknown(key: str, place: tuple[str, ...], given: object, sections: Sections
 def _section_of(place: tuple[str, ...], sections: Sections) -> tuple[str, ...]:
     """Return the keys of the section that a place lies in, by its heading; none if there is no such."""
     parts = [part for part in place if _is_key(part) and not part.isdecimal()]
+    parts = parts[2:] if parts[:1] == ["columns"] and len(parts) > 2 else parts  # a section of a column's own
     heading = "[columns.NAME]" if parts[:1] == ["columns"] and len(parts) == 2 else f"[{'.'.join(parts)}]"
     names = (heading if parts else "", f"[{heading}]", f"{parts[-1]} = {{ ... }}" if parts else "")
     return next((sections[name] for name in names if name in sections), ())

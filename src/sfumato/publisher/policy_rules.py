@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from sfumato.errors import PolicyError
-from sfumato.methods.method import Probability
+from sfumato.methods import read_method
+from sfumato.methods.method import Method, Probability
 from sfumato.release.formats import USUAL, FormatName
 from sfumato.values.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
 from sfumato.values.number_texts import ColumnType
@@ -99,6 +100,8 @@ class ColumnRule(Section):
     from_table: bool = False
     type: Annotated[ColumnType | None, Field(exclude_if=_is_none)] = None
     ordered: Annotated[bool, Field(exclude_if=_is_false)] = False
+    method: Annotated[SerializeAsAny[Method] | None, BeforeValidator(read_method), Field(exclude_if=_is_none)] = None
+    requirement: Annotated[RequirementRule | None, Field(exclude_if=_is_none)] = None
 
     @field_validator("domain", mode="before")
     @classmethod
@@ -161,6 +164,17 @@ class ColumnRule(Section):
             )
         if self.type and (self.merge or isinstance(self._recoding(), DateBins)):
             raise ValueError("type does not go with merge or bins of dates: what these publish is text")
+        if (self.method is None) != (self.requirement is None):
+            lacking = "requirement" if self.requirement is None else "method"
+            raise ValueError(
+                f"a column's own method and requirement come together: add [columns.NAME.{lacking}], or leave both out "
+                "(the sections [method] and [requirement] are for all columns without their own)"
+            )
+        if self.method is not None and self.role != "sensitive":
+            raise ValueError(
+                f"a method of its own is for a sensitive column, and the role is {self.role}: leave it out, with its "
+                'requirement, or write role = "sensitive"'
+            )
         if self.ordered and self.role in LEFT_OUT_ROLES:
             raise ValueError("ordered does not go with a column that is left out of the release; leave it out, too")
         if self.ordered and self.domain == "observed" and not self.bins:
@@ -179,7 +193,9 @@ class ColumnRule(Section):
             f"the domain of {name}, as the policy lists it": self.domain != "observed",
             f"that {name} has missing values": self.missing != "error",
         }
-        return (fact for fact, stated in facts.items() if stated and self.from_table)
+        yield from (fact for fact, stated in facts.items() if stated and self.from_table)
+        if self.requirement is not None:
+            yield from (f"{fact}, of {name}" for fact in self.requirement.facts_from_table())
 
     def attribute(self, name: str) -> Attribute:
         try:
@@ -408,6 +424,9 @@ class RequirementRule(Section):
         if self.epsilon is not None:
             return LocalPrivacy(self.epsilon)
         return None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
+
+
+ColumnRule.model_rebuild()  # a column may have a requirement of its own
 
 
 def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741

@@ -72,7 +72,7 @@ class Table(Private, Result):
         # by what records keep their draws in later releases
         key = RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
         drawn = person.column if person and person.repeated == "keep-one" else None
-        return Rows(self.source, self.schema, key, drawn, policy.linked)
+        return Rows(self.source, self.schema, key, drawn, policy.linked, policy.apart)
 
     @cached_property
     def schema(self) -> Schema:
@@ -332,9 +332,9 @@ def held_by_domain(table: Table, domain: Domain) -> Holds | None:
 
 def _check_declared_numbers(table: Table, counted: Profile) -> None:
     """Raise if a column that is declared to be a number holds other texts, before anything is planned for it."""
-    for part in counted.domain.parts:
+    for part in counted.parts:
         held_by_domain(table, part)
-    numbers = watched_numbers(table.rows, table.source, counted.domain.names)
+    numbers = watched_numbers(table.rows, table.source, [part.name for part in counted.parts])
     if names := [a.name for a in table.schema.attributes if a.type == "number" and numbers.watches(a.name)]:
         for _ in numbers.watched(batch.rows for batch in table.source.batches(names)):
             pass

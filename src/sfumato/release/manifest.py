@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
+from sfumato.claims.several import SeveralClaim
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
@@ -31,9 +34,10 @@ from sfumato.values.requirement import GroupLimit, RiskLimit
 Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
 Weight = Annotated[str, Field(pattern="^[0-9]+$")]
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
-ReleaseKind = Literal["randomized", "response", "groups"]
-"""How the sensitive values are hidden: randomized by one mechanism, by columns that are, or apart in buckets."""
-TOLD_BY_SHAPE = ("small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy")
+ReleaseKind = Literal["randomized", "several", "response", "groups"]
+"""How the sensitive values are hidden: randomized by one mechanism, by several of their own, by columns that are, or
+apart in buckets."""
+TOLD_BY_SHAPE = ("several", "small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy")
 """Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name, and is held to
 what is stated of it: the integers prove it or not."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
@@ -253,6 +257,27 @@ class NearPart(Part):
     bound: BoundPart
 
 
+class ClaimedPart(Part):
+    """What is promised of the columns of one mechanism by themselves, where several columns have methods of their own."""
+
+    method: str
+    assurance: Literal["proved", "as-published"]
+    scope: Scope
+    directions: tuple[Direction, ...] = Field(min_length=1)
+    discloses_frequencies: bool = Field(description="As that of the manifest, for this matrix.")
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether the method goes by the name of another kind."""
+        return _is_misnamed(self.method, self.assurance, self.scope, "downward" in self.directions)
+
+    @property
+    def value(self) -> OddsClaim:
+        """The claim as a value of the model."""
+        ways = BOTH if "downward" in self.directions else UPWARD
+        return OddsClaim(self.scope, ways, self.discloses_frequencies, self.assurance == "as-published")
+
+
 class MechanismPart(Part):
     """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
 
@@ -275,6 +300,9 @@ class MechanismPart(Part):
     )
     near: Annotated[NearPart | None, Field(exclude_if=_is_none)] = Field(
         None, description="What is promised of values a few steps apart; left out or null where that is not less."
+    )
+    claimed: Annotated[ClaimedPart | None, Field(exclude_if=_is_none)] = Field(
+        None, description="The method of these columns and its promise, where several have their own; else left out."
     )
     sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
@@ -406,6 +434,8 @@ class Manifest(Part):
         columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
         if len(columns) != len(set(columns)):
             raise ValueError("a column is randomized by one mechanism only")
+        if len({mechanism.claimed is None for mechanism in self.mechanisms}) > 1:
+            raise ValueError("a promise of its own is stated of all mechanisms, or of none")
         return self
 
     @property
@@ -421,6 +451,8 @@ class Manifest(Part):
             return self.bucket_claim
         if self.kind == "response":
             return self.risk_claim
+        if self.kind == "several":
+            return self.several_claim
         if "small-domain" in (self.method, self.mechanisms[0].kind):
             stated, rho1 = self.mechanisms[0], Fraction(self.mechanisms[0].rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
@@ -434,13 +466,12 @@ class Manifest(Part):
     def is_misnamed(self) -> bool:
         """Whether the method goes by the name of another way to hide values than the manifest tells of."""
         kinds = {part.kind for part in self.mechanisms}
+        if self.kind == "several":
+            misnamed = any(part.claimed.is_misnamed for part in self.mechanisms if part.claimed)
+            return self.method != "several" or kinds != {"perturbation"} or misnamed
         if kinds == {"perturbation"} and not self.response:
             stated = self.guarantee.scope, "downward" in self.guarantee.directions
-            due_claim = {
-                "uniform": ("any predicate", True),
-                "fine-grain": ("single values", self.assurance == "proved" and stated[1]),
-            }
-            return self.method in TOLD_BY_SHAPE or due_claim.get(self.method, stated) != stated
+            return _is_misnamed(self.method, self.assurance, *stated)
         if self.groups:
             due = "suppression" if self.groups.variant else "robust-anatomy" if self.groups.prior else "anatomy"
         else:
@@ -462,6 +493,36 @@ class Manifest(Part):
         )
 
     @property
+    def several_claim(self) -> SeveralClaim:
+        """The claim of several columns with methods of their own."""
+        stated = [(part, part.claimed) for part in self.mechanisms if part.claimed is not None]
+        names = tuple(" / ".join(own.name for own in part.domain) for part, _ in stated)
+        claims = (
+            claimed.value if part.near is None else StepsClaim.read(claimed.value, part.near.model_dump())
+            for part, claimed in stated
+        )
+        return SeveralClaim(names, tuple(claimed.method for _, claimed in stated), tuple(claims))
+
+    @property
+    def by_mechanism(self) -> tuple[Manifest, ...]:
+        """What is stated of each mechanism, as if its columns alone were sensitive, where each has its own promise."""
+        shape = Shape(self.mechanism_values, computed=self.computed_from_table)
+        each = zip(self.mechanisms, shape.mechanisms, self.several_claim.parts, strict=True)
+        return tuple(
+            self.model_copy(
+                update={
+                    "method": part.claimed.method,
+                    "assurance": part.claimed.assurance,
+                    "mechanisms": (part.model_copy(update={"claimed": None}),),
+                    "guarantee": claim.guarantee(replace(shape, mechanisms=(mechanism,))),
+                    "discloses_frequencies": part.claimed.discloses_frequencies,
+                }
+            )
+            for part, mechanism, claim in each
+            if part.claimed is not None
+        )
+
+    @property
     def risk_claim(self) -> RiskClaim:
         """The claim of randomized response."""
         assert self.response is not None
@@ -472,7 +533,9 @@ class Manifest(Part):
     @property
     def kind(self) -> ReleaseKind:
         """How the sensitive values are hidden."""
-        return "groups" if self.groups else "response" if self.response else "randomized"
+        if self.groups or self.response:
+            return "groups" if self.groups else "response"
+        return "several" if any(part.claimed for part in self.mechanisms) else "randomized"
 
     @property
     def in_buckets(self) -> bool:
@@ -532,11 +595,16 @@ def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[Mech
     told: dict[str, Any] = {"kind": kind, "minimum_sub_table": None}
     if isinstance(claim, SubTableClaim):
         told = {"kind": "small-domain", "minimum_sub_table": claim.minimum_sub_table, "rho1": str(claim.rho1)}
-    if isinstance(claim, StepsClaim):
-        told["near"] = claim.written()
+    each: Sequence[dict[str, Any]] = [_told_of(claim)] * len(mechanisms)
+    if isinstance(claim, SeveralClaim):
+        each = [
+            {"claimed": _claimed(part, method), **_told_of(part)}
+            for part, method in zip(claim.parts, claim.methods, strict=True)
+        ]
     return tuple(
         MechanismPart(
             **told,
+            **own,
             domain=tuple(
                 DomainPart(name=part.name, values=part.values, ordered=part.ordered) for part in mechanism.domain.parts
             ),
@@ -545,8 +613,30 @@ def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[Mech
             sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
             epsilon=finite(mechanism.epsilon),
         )
-        for mechanism in mechanisms
+        for mechanism, own in zip(mechanisms, each, strict=True)
     )
+
+
+def _told_of(claim: Claim) -> dict[str, Any]:
+    """Return what is claimed of values a few steps apart, if that is."""
+    return {"near": claim.written()} if isinstance(claim, StepsClaim) else {}
+
+
+def _claimed(claim: OddsClaim, method: str) -> ClaimedPart:
+    return ClaimedPart(
+        method=method,
+        assurance="as-published" if claim.as_published else "proved",
+        scope=claim.scope,
+        directions=claim.directions,
+        discloses_frequencies=claim.discloses_frequencies,
+    )
+
+
+def _is_misnamed(method: str, assurance: str, scope: Scope, both: bool) -> bool:
+    """Whether one matrix for all rows, with such a promise, goes by the name of another method."""
+    stated = scope, both
+    due = {"uniform": ("any predicate", True), "fine-grain": ("single values", assurance == "proved" and both)}
+    return method in TOLD_BY_SHAPE or due.get(method, stated) != stated
 
 
 def response_part(claim: Claim) -> ResponsePart | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.show.results import Drawn, Private, columns_table, shape_of
-from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.computed import Facts, observed_domain
 from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.values.row_order import OrderTest
@@ -67,6 +67,8 @@ class Profile(Private, Drawn):
     keyed: bool = False  # whether records keep their draws in later releases, by a record key
     keeps_order: bool = False  # whether the rows are to be published in the table's order
     uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
+    apart: tuple[Profile, ...] = ()  # further sensitive columns, each counted by itself: those with an own method
+    together: OrderTest | None = None  # of all these columns and those apart, as combinations, where there are any
 
     _figures = ("records",)
 
@@ -74,6 +76,18 @@ class Profile(Private, Drawn):
     def computed_from_table(self) -> Facts:
         """What every release of this table shows that was computed from it, whatever the method."""
         return (*(observed_domain(name) for name in self.observed), *self.read_off)
+
+    @property
+    def by_method(self) -> tuple[Profile, ...]:
+        """This profile without those apart, and then these: what each method plans on."""
+        own = replace(self, apart=(), together=None, keyed=False, uniqueness=None)
+        shared = {name: getattr(self, name) for name in ("read_off", "stops", "keeps_order")}
+        return (own, *(replace(each, **shared) for each in self.apart))
+
+    @property
+    def parts(self) -> tuple[Domain, ...]:
+        """The domains of all counted columns, those apart too."""
+        return tuple(part for each in (self, *self.apart) for part in each.domain.parts)
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -107,7 +121,8 @@ class Profile(Private, Drawn):
         return columns_table(self.domain.columns(self.cells.T), {"records": self.numbers})
 
     def __repr__(self) -> str:
-        return f"Profile({shape_of(self.domain.parts)}, {self.rows:,} records; private)"
+        apart = "".join(f", {shape_of(each.domain.parts)} apart" for each in self.apart)
+        return f"Profile({shape_of(self.domain.parts)}{apart}, {self.rows:,} records; private)"
 
     def nearly_unique(self) -> list[tuple[str, int]]:
         """Return the sensitive columns of an observed domain in which about every second record has its own value.

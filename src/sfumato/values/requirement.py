@@ -572,6 +572,20 @@ class Robustness:
         raise _not_of_values("r", "robust-anatomy")
 
 
+@dataclass(frozen=True)
+class Requirements:
+    """A requirement for each of several methods: first that of the policy, then those of columns with their own."""
+
+    each: tuple[Requirement, ...]
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Raise: each is for columns of its own."""
+        raise PolicyError(
+            "Several requirements are for columns of their own, and there is none for all of them together.",
+            "Take the requirement of one column: requirement.each has them.",
+        )
+
+
 def _not_of_values(key: str, methods: str) -> PolicyError:
     return PolicyError(
         f"A requirement by {key} goes with the method {methods} only.",
@@ -580,7 +594,15 @@ def _not_of_values(key: str, methods: str) -> PolicyError:
 
 
 Requirement = (
-    RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance | RiskLimit | Diversity | Robustness
+    RhoPrivacy
+    | Amplification
+    | LocalPrivacy
+    | FineGrainPrivacy
+    | Tolerance
+    | RiskLimit
+    | Diversity
+    | Robustness
+    | Requirements
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ MOST_VALUES = 10_000_000
 MOST_NAMED = 5
 """Values that a note lists."""
 
+SPREADING = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio, and odd: the leading bits of its multiples are spread evenly."""
+
 WATCHED = 1024
 """Values that the row-order test tells apart; beyond, numbers that agree modulo this share a place."""
 
@@ -47,49 +51,90 @@ def count_sensitive(
     drawn: BoolArray | None = None,
     quasi_identifiers: Sequence[str] = (),
     checked: Sequence[str] = (),
+    apart: Sequence[str] = (),
 ) -> Profile:
     """Return the profile of the sensitive columns, counted over the rows that would be published.
 
     The joint table of `quasi_identifiers` and the sensitive columns is counted where the former are named.
-    `checked` are further columns, of which values that publishing would refuse are refused here.
+    `checked` are further columns, of which values that publishing would refuse are refused here. Those `apart` are
+    counted each by itself, in the same pass: no combinations of them with others are kept.
     `drawn` says which rows are drawn of their persons. An observed domain has the values of the other rows too: when
     the table is published, other rows may be drawn.
     """
     names = [*quasi_identifiers, *schema.names("sensitive")]
-    asked = Counted.of(source, schema, names, checked)
-    counter, watch = Counter(asked), OrderWatch(WATCHED)
+    asked = Counted.of(source, schema, names, checked, apart)
+    counter, watches = Counter(asked), [OrderWatch(WATCHED) for _ in asked.tests]
     for batch, position in ahead(positioned(source, asked.columns)):
         of_batch = None if drawn is None else drawn[position : position + batch.rows.num_rows]
         combined = counter.add(batch.rows, position, of_batch)
-        watch.add(combined if counter.tally.size <= WATCHED else combined % np.int32(WATCHED))
+        for watch, codes in zip(watches, watched(combined, [tally.size for tally in counter.tallies]), strict=True):
+            watch.add(codes)
         progress(batch.rows.num_rows)
     every = (*counter.encoders, *counter.checks)
     for encoder in every:
         encoder.check()
-    domain = SensitiveDomain(tuple(domain_of(e.attribute, e.learned) for e in counter.encoders))
-    cells = counter.tally.cells([encoder.learned for encoder in counter.encoders], domain)
+    learned = [encoder.learned for encoder in counter.encoders]
+    domain = SensitiveDomain(tuple(map(domain_of, asked.attributes, learned)))
+    cells = [
+        tally.cells([learned[k] for k in of], SensitiveDomain(tuple(domain.parts[k] for k in of)))
+        for tally, of in zip(counter.tallies, asked.counts, strict=True)
+    ]
     unseen = {encoder.attribute.name: encoder.unseen for encoder in every}
     notes = recoding_notes(source, (encoder.attribute for encoder in every), unseen)
-    return profile_of(asked.attributes, domain, cells, watch.test(), counter.dropped, quasi_identifiers, notes)
+    tests = [watch.test() for watch in watches]
+    return profile_of(asked, domain, cells, tests, counter.dropped, quasi_identifiers, notes)
+
+
+def watched(combined: Sequence[CodeArray], sizes: Sequence[int]) -> list[CodeArray]:
+    """Return what each test of the row order sees of numbers of combinations: those of each count, and of all.
+
+    All are below WATCHED. `sizes`: how many numbers there are of each. Where there are several, combinations of them
+    all are hashed: so an order by how two columns go together is seen, too.
+    """
+    limit = np.int32(WATCHED)
+    found = [codes if size <= WATCHED else codes % limit for codes, size in zip(combined, sizes, strict=True)]
+    if len(found) > 1:
+        joined = np.zeros(combined[0].size, dtype=np.uint64)
+        for codes in combined:
+            joined = (joined + codes.astype(np.uint64) + np.uint64(1)) * SPREADING  # modulo 2^64
+        found.append((joined >> np.uint64(64 - (WATCHED - 1).bit_length())).astype(np.int32))
+    return found
 
 
 class Counted(NamedTuple):
-    """Columns that are counted, others whose values may not be allowed, and those that leave a row out if missing."""
+    """Columns that are counted, others whose values may not be allowed, and those that leave a row out if missing.
+
+    `apart`: the names of those that are counted each by itself; all others are counted together.
+    """
 
     attributes: Sequence[Attribute]
     checked: Sequence[Attribute]
     drops: Sequence[Attribute]
+    apart: Sequence[str] = ()
 
     @classmethod
-    def of(cls, source: Source, schema: Schema, counted: Sequence[str], checked: Sequence[str]) -> Counted:
+    def of(
+        cls, source: Source, schema: Schema, counted: Sequence[str], checked: Sequence[str], apart: Sequence[str] = ()
+    ) -> Counted:
         """Return columns of a table, their domains in its types."""
         fit = {name: fitted(schema[name], source.column_type(name)) for name in (*counted, *checked)}
-        return cls([fit[name] for name in counted], [fit[name] for name in checked], dropping(schema))
+        return cls([fit[name] for name in counted], [fit[name] for name in checked], dropping(schema), apart)
 
     @property
     def columns(self) -> list[str]:
         """The names of all of them."""
-        return list(dict.fromkeys(a.name for of in self for a in of))
+        return list(dict.fromkeys(a.name for of in (self.attributes, self.checked, self.drops) for a in of))
+
+    @property
+    def counts(self) -> list[list[int]]:
+        """The places of the columns of each count: first of those that are counted together."""
+        names = [a.name for a in self.attributes]
+        return [[k for k, name in enumerate(names) if name not in self.apart], *([names.index(a)] for a in self.apart)]
+
+    @property
+    def tests(self) -> list[list[int]]:
+        """The places of the columns whose order is tested: of each count, and of all where there are several."""
+        return [*self.counts, *([list(range(len(self.attributes)))] if self.apart else [])]
 
     def codes(
         self, encoders: Sequence[Encoder], rows: Any, position: int, drawn: BoolArray | None
@@ -101,19 +146,22 @@ class Counted(NamedTuple):
 
 
 class Counter:
-    """Counts rows by the combinations of their values."""
+    """Counts rows by the combinations of their values, those of each count by themselves."""
 
     def __init__(self, asked: Counted) -> None:
-        self.asked, self.tally, self.dropped = asked, Tally(), 0
+        self.asked, self.dropped = asked, 0
+        self.tallies = [Tally() for _ in asked.counts]
         self.encoders, self.checks = ([new_encoder(a) for a in of] for of in (asked.attributes, asked.checked))
 
-    def add(self, rows: Any, position: int, drawn: BoolArray | None = None) -> CodeArray:
-        """Count rows; return the numbers of their combinations."""
+    def add(self, rows: Any, position: int, drawn: BoolArray | None = None) -> list[CodeArray]:
+        """Count rows; return the numbers of their combinations, for each count."""
         codes, kept = self.asked.codes(self.encoders, rows, position, drawn)
         for check in self.checks:
             check.encode(rows.column(check.attribute.name), position)
         self.dropped += kept.size - int(kept.sum())
-        return self.tally.add(codes if kept.all() else [c[kept] for c in codes])
+        codes = codes if kept.all() else [c[kept] for c in codes]
+        counts = zip(self.tallies, self.asked.counts, strict=True)
+        return [tally.add([codes[k] for k in of]) for tally, of in counts]
 
 
 def recoding_notes(
@@ -133,24 +181,47 @@ def recoding_notes(
 
 
 def profile_of(
-    attributes: Sequence[Attribute],
+    asked: Counted,
     domain: SensitiveDomain,
-    cells: tuple[CodeArray, IntArray],
-    order: OrderTest,
+    cells: Sequence[tuple[CodeArray, IntArray]],
+    orders: Sequence[OrderTest],
     dropped: int,
     quasi_identifiers: Sequence[str],
     notes: tuple[str, ...],
 ) -> Profile:
-    """Return the profile of what was counted, if it is not too large to plan with."""
+    """Return the profile of what was counted, if it is not too large to plan with.
+
+    cells: of each count; orders: of each count, and of all columns where there are several counts.
+    """
+    first, *apart = (
+        _profile([asked.attributes[k] for k in of], [domain.parts[k] for k in of], cells[count], orders[count], dropped)
+        for count, of in enumerate(asked.counts)
+    )
+    profile = replace(first, quasi_identifiers=tuple(quasi_identifiers), column_notes=notes)
+    for each in (profile, *apart):
+        _check_size(each.sensitive_domain)
+    return replace(profile, apart=tuple(apart), together=orders[-1]) if apart else profile
+
+
+def _profile(
+    attributes: Sequence[Attribute],
+    parts: Sequence[Domain],
+    cells: tuple[CodeArray, IntArray],
+    order: OrderTest,
+    dropped: int,
+) -> Profile:
+    """Return the profile of one count."""
     observed = tuple(a.name for a in attributes if a.declared is None)
-    profile = Profile(domain, *cells, order, observed, dropped, tuple(quasi_identifiers), notes)
-    sensitive = profile.sensitive_domain
+    return Profile(SensitiveDomain(tuple(parts)), *cells, order, observed, dropped)
+
+
+def _check_size(sensitive: SensitiveDomain) -> None:
+    """Raise if there are too many combinations to plan with."""
     if sensitive.size > MOST_VALUES:
         raise PolicyError(
             f"{sensitive.name!r} has {many(sensitive.size)} combinations of values, more than {MOST_VALUES:,}.",
             "Bin the columns or merge values, or give some of them another role.",
         )
-    return profile
 
 
 def domain_of(attribute: Attribute, learned: Sequence[Value]) -> Domain:

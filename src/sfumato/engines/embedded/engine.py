@@ -50,7 +50,9 @@ class EmbeddedEngine:
 
     def count(self, rows: Rows, checked: Sequence[str], key: SecretKey, progress: Progress) -> Profile:
         """Return the counts of the sensitive columns; `checked` are columns with values that are refused."""
-        return count_sensitive(rows.source, rows.schema, progress, drawn_rows(rows, key), rows.linked, checked)
+        return count_sensitive(
+            rows.source, rows.schema, progress, drawn_rows(rows, key), rows.linked, checked, rows.apart
+        )
 
     def sizes(self, rows: Rows, names: Sequence[str]) -> Mapping[int, int]:
         """Return how many combinations of these columns so many records have, as they would be published."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.embedded.counting import (
+    SPREADING,
     WATCHED,
     Counted,
     Counter,
@@ -49,8 +50,6 @@ COUNTED, REFUSED, LEARNED, SEEN, DROPPED = range(5)
 """Kinds of lines that partitions give."""
 LINES = "kind int, text string, number long"
 WATCHED_LINES = "place long, code int, number long"
-SPREADING = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio, and odd: the leading bits of its multiples are spread evenly."""
 UNKNOWN_ORDER = OrderTest.combined(0.0, 0.0)
 """Of rows without addresses: nothing is known of their order, so they are shuffled."""
 
@@ -62,12 +61,13 @@ def count_sensitive(
     person: str | None = None,
     quasi_identifiers: Sequence[str] = (),
     checked: Sequence[str] = (),
+    apart: Sequence[str] = (),
 ) -> Profile:
     """Return the profile of the sensitive columns, as `embedded.counting` does; `person`: of one row of each."""
     from pyspark.sql import functions as f
 
     names = [*quasi_identifiers, *schema.names("sensitive")]
-    asked = Counted.of(source, schema, names, checked)
+    asked = Counted.of(source, schema, names, checked, apart)
     every, task = (*asked.attributes, *asked.checked), source.in_task(asked.columns)
     frame = with_drawn(source, schema, asked.columns, person, SecretKey.fresh())
     with (
@@ -82,12 +82,23 @@ def count_sensitive(
             complain(source, new_encoder(every[k]))
         learned = [[value for (own, value), _ in found[LEARNED] if own == k] for k in range(len(names))]
         domain = SensitiveDomain(tuple(map(domain_of, asked.attributes, learned)))
-        order = UNKNOWN_ORDER if source.why_no_address else _order(source, frame, asked, task, domain)
+        unknown = [UNKNOWN_ORDER] * len(asked.tests)
+        orders = unknown if source.why_no_address else _orders(source, frame, asked, task, domain)
     seen = [{value for (own, value), _ in found[SEEN] if own == k} for k in range(len(every))]
     unseen = {a.name: [value for value in sources(a) if value not in of] for a, of in zip(every, seen, strict=True)}
-    cells, dropped = _cells(found[COUNTED], domain), found[DROPPED][0][1]
+    cells, dropped = (
+        [
+            _cells([(line, number) for (own, line), number in found[COUNTED] if own == k], _within(domain, of))
+            for k, of in enumerate(asked.counts)
+        ],
+        found[DROPPED][0][1],
+    )
     notes = recoding_notes(source, every, unseen)
-    return profile_of(asked.attributes, domain, cells, order, dropped, quasi_identifiers, notes)
+    return profile_of(asked, domain, cells, orders, dropped, quasi_identifiers, notes)
+
+
+def _within(domain: SensitiveDomain, places: Sequence[int]) -> SensitiveDomain:
+    return SensitiveDomain(tuple(domain.parts[k] for k in places))
 
 
 def _lines(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -112,8 +123,11 @@ def _count(asked: Counted, source: TaskSource, given: Iterator[Any], key: Secret
     learned = [encoder.learned for encoder in counter.encoders]
     if all(learned):
         domain = SensitiveDomain(tuple(map(Domain, [a.name for a in asked.attributes], learned)))
-        for cell, number in zip(*(each.tolist() for each in counter.tally.cells(learned, domain)), strict=True):
-            lines.append((COUNTED, [of[c] for of, c in zip(learned, cell, strict=True)], number))
+        for count, (tally, places) in enumerate(zip(counter.tallies, asked.counts, strict=True)):
+            values = [learned[k] for k in places]
+            counted = tally.cells(values, _within(domain, places))
+            for cell, number in zip(*(each.tolist() for each in counted), strict=True):
+                lines.append((COUNTED, [count, [of[c] for of, c in zip(values, cell, strict=True)]], number))
     for k, encoder in enumerate((*counter.encoders, *counter.checks)):
         lines += [(LEARNED, [k, value], 0) for value in encoder.learned if encoder.domain is None]
         lines += [(SEEN, [k, value], 0) for value in sources(encoder.attribute) if value not in encoder.unseen]
@@ -129,9 +143,9 @@ def _drawn(rows: Any) -> BoolArray | None:
 # --- the order of the rows ----------------------------------------------------------------------------------------
 
 
-def _order(
+def _orders(
     source: SparkSource, frame: DataFrame, asked: Counted, task: TaskSource, domain: SensitiveDomain
-) -> OrderTest:
+) -> list[OrderTest]:
     """Test whether the sensitive value depends on the row's position in the table, files in order.
 
     The tests are those of `row_order`; blocks and neighbours are those among all rows, published or not. Given which
@@ -141,7 +155,15 @@ def _order(
 
     found = mapped(frame, partial(_watch, asked, task, domain, source.files.length), WATCHED_LINES)
     added = collected(found.groupBy("place", "code").agg(f.sum("number").alias("number")))
-    place, code, number = (np.asarray(column.combine_chunks()) for column in added.columns)
+    lines = [np.asarray(column.combine_chunks()) for column in added.columns]
+    test = lines[1] // WATCHED
+    return [
+        _order(*(line[test == k] for line in (lines[0], lines[1] % WATCHED, lines[2]))) for k in range(len(asked.tests))
+    ]
+
+
+def _order(place: IntArray, code: IntArray, number: IntArray) -> OrderTest:
+    """Return the test of lines of `_watch`."""
     blocks, sample = place < 0, place >= 0
     table = np.zeros((int(code.max(initial=0)) + 1, int((-place).max(initial=1))), dtype=np.int64)
     table[code[blocks], -place[blocks] - 1] = number[blocks]
@@ -156,7 +178,8 @@ def _watch(
 ) -> Iterator[Any]:
     """Count values by block of rows, and keep the codes of rows in evenly spaced segments.
 
-    Yields (-1 - block, code, rows) for the blocks, and (position, code, 1) for rows in segments.
+    Yields (-1 - block, code, rows) for the blocks, and (position, code, 1) for rows in segments. The codes of each test
+    begin at a multiple of WATCHED.
     """
     encoders = list(map(Encoder, asked.attributes, domain.parts))
     size, stride = block_size(rows), 1 << max(0, -(-rows // (SEGMENT * SEGMENTS)) - 1).bit_length()
@@ -164,13 +187,14 @@ def _watch(
     for batch in source.of(given).batches(source.names):
         assert isinstance(batch, Addressed)
         codes, kept = asked.codes(encoders, batch.rows, 0, _drawn(batch.rows))
-        code = _watched([c[kept] for c in codes], domain)
         place = batch.positions[kept]
-        pairs, times = np.unique((place // size << 32) | code, return_counts=True)
-        for pair, number in zip(pairs.tolist(), times.tolist(), strict=True):
-            counts[-1 - (pair >> 32), pair & 0xFFFFFFFF] += number
         near = np.flatnonzero(place // SEGMENT % stride == 0)
-        counts |= {(int(place[k]), int(code[k])): 1 for k in near}
+        for test, columns in enumerate(asked.tests):
+            code = test * WATCHED + _watched([codes[k][kept] for k in columns], _within(domain, columns))
+            pairs, times = np.unique((place // size << 32) | code, return_counts=True)
+            for pair, number in zip(pairs.tolist(), times.tolist(), strict=True):
+                counts[-1 - (pair >> 32), pair & 0xFFFFFFFF] += number
+            counts |= {(int(place[k]), int(code[k])): 1 for k in near}
     yield in_arrow(WATCHED_LINES, [(*where, number) for where, number in counts.items()])
 
 

@@ -44,7 +44,7 @@ class SparkEngine:
 
     def count(self, rows: Rows, checked: Sequence[str], key: SecretKey, progress: Progress) -> Profile:
         """Return the counts of the sensitive columns; rows of persons are drawn anew each time, not by the key."""
-        return count_sensitive(rows.source, rows.schema, progress, rows.person, rows.linked, checked)
+        return count_sensitive(rows.source, rows.schema, progress, rows.person, rows.linked, checked, rows.apart)
 
     def sizes(self, rows: Rows, names: Sequence[str]) -> Mapping[int, int]:
         """Return how many combinations of these columns so many records have, as they would be published."""
