@@ -1,6 +1,7 @@
 """Who attacks a release. An attacker is one file of `attackers/`, which names it `ATTACKER`; nothing else lists it.
 
 kinds of release    randomized   the sensitive values, by one mechanism
+                    several      sensitive columns, each by a mechanism of its own
                     response     quasi-identifiers too, column by column
                     groups       values as they are, in groups
 """
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sfumato.auditor.evidence import Evidence
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import NOTHING_PROMISED, Finding
 from sfumato.release.manifest import Manifest, ReleaseKind
 
 Attack = Callable[[Evidence], Iterable[Finding]]
 
-KINDS: tuple[ReleaseKind, ...] = ("randomized", "response", "groups")
+KINDS: tuple[ReleaseKind, ...] = ("randomized", "several", "response", "groups")
 LAST = 100  # the place of an attacker that states none; several such go by their names
 
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
@@ -40,7 +41,8 @@ def listed(
     """Return what lists a role on public pages of releases of these kinds; without any, of all."""
 
     def line_of(manifest: Manifest) -> Listed | None:
-        if kinds and manifest.kind not in kinds:
+        kind: ReleaseKind = "randomized" if manifest.kind == "several" else manifest.kind
+        if kinds and kind not in kinds and manifest.kind not in kinds:
             return None
         return Listed(line, covered(manifest) if callable(covered) else covered)
 
@@ -61,10 +63,11 @@ class Role:
 class Attacker(Role):
     """Someone with some knowledge, who draws conclusions from a release: what it does to each kind of release.
 
-    `on` has how it attacks a kind of release, or why it has nothing to do there. `promised` is the part of that which
-    the guarantee is about, where a comparison of methods measures it. `roles` are the names of its findings, if not
-    its own. `place` is where it stands in an audit. `concerns` tells the releases that it is about: audits of others
-    do not mention it.
+    `on` has how it attacks a kind of release, or why it has nothing to do there. Where columns have mechanisms of their
+    own, and `on` says nothing of it, it attacks one column after the other as if that alone were randomized. `promised`
+    is the part of that which the guarantee is about, where a comparison of methods measures it. `roles` are the names
+    of its findings, if not its own. `place` is where it stands in an audit. `concerns` tells the releases that it is
+    about: audits of others do not mention it.
     """
 
     on: Mapping[ReleaseKind, Attack | str]
@@ -75,17 +78,47 @@ class Attacker(Role):
 
     def step(self, evidence: Evidence) -> Attack | str:
         """Return its attack on such a release, or why there is none."""
-        why = self.on[evidence.kind]
+        why = self._on(evidence.kind)
         return f"{why}." if isinstance(why, str) else self.attack
+
+    def _on(self, kind: ReleaseKind) -> Attack | str:
+        if kind in self.on:
+            return self.on[kind]
+        alone = self.on["randomized"]
+        return alone if isinstance(alone, str) else by_mechanism(alone)
+
+    def kept(self, kind: ReleaseKind) -> Attack | None:
+        """Return its part that the guarantee of a kind of release is about, if there is one."""
+        if kind in self.promised or kind in self.on or "randomized" not in self.promised:
+            return self.promised.get(kind)
+        return by_mechanism(self.promised["randomized"])
 
     def attack(self, evidence: Evidence) -> Iterator[Finding]:
         """Yield what it finds; `DoesNotApply` comes from what the evidence lacks."""
-        attack = self.on[evidence.kind]
+        attack = self._on(evidence.kind)
         assert not isinstance(attack, str)
         why = {role.name: role.why_not_covered for role in (self, *self.roles)}
         for finding in attack(evidence):
             own = finding.why_not_covered or finding.promised is not None
             yield finding if own else replace(finding, why_not_covered=why[finding.attacker])
+
+
+def by_mechanism(attack: Attack) -> Attack:
+    """Return an attack on each of several mechanisms by itself; its findings are named by the columns."""
+
+    def attacked(evidence: Evidence) -> Iterator[Finding]:
+        found, why = False, None
+        for part in evidence.by_mechanism:
+            try:
+                for finding in attack(part):
+                    found = True
+                    yield finding.named(", ".join(filter(None, (part.mechanism.domain.name, finding.about))))
+            except DoesNotApply as reason:  # it may apply to another column
+                why = reason
+        if why is not None and not found:
+            raise why
+
+    return attacked
 
 
 def everywhere(attack: Attack) -> dict[ReleaseKind, Attack | str]:

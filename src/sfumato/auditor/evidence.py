@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import Requirement, Requirements
 
 T = TypeVar("T")
 UNMATCHED = -1
@@ -50,6 +51,8 @@ class Evidence:
     external: Any = None
     seed: int | None = None
     earlier: Release | None = None  # of the same people
+    whole: Evidence | None = None  # what this is a part of: see `by_mechanism`
+    place: int = 0  # of the part
     _columns: dict[str, ColumnCodes] = field(default_factory=dict)
     _table_codes: dict[str, CodeArray] = field(default_factory=dict)
     _release_codes: dict[str, CodeArray] = field(default_factory=dict)
@@ -65,9 +68,25 @@ class Evidence:
 
     # --- what is stated -----------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def manifest(self) -> Manifest:
-        return self.release.manifest
+        manifest = self.release.manifest
+        return manifest if self.whole is None else manifest.by_mechanism[self.place]
+
+    @cached_property
+    def by_mechanism(self) -> tuple[Evidence, ...]:
+        """Where columns have methods of their own: each of these as if its columns alone were sensitive and published.
+
+        The promise of one column is for someone who reads that column alone.
+        """
+        places = range(len(self.manifest.mechanisms) if self.kind == "several" else 0)
+        return tuple(replace(self, whole=self, place=place, _made={}) for place in places)
+
+    @property
+    def requirement(self) -> Requirement:
+        """What the policy requires of the values."""
+        stated = self.table.policy.requirement
+        return stated if self.whole is None or not isinstance(stated, Requirements) else stated.each[self.place]
 
     @property
     def kind(self) -> ReleaseKind:
@@ -105,6 +124,8 @@ class Evidence:
 
     @property
     def sensitive(self) -> tuple[str, ...]:
+        if self.whole is not None:
+            return self.mechanism.domain.names
         return tuple(self.table.schema.names("sensitive"))
 
     @property
@@ -258,6 +279,8 @@ class Evidence:
 
         A record that was withheld, or whose columns others share, has none.
         """
+        if self.whole is not None:
+            return self.whole.matched
         if self.is_aligned:
             return np.arange(self.rows)
         own = self.signatures(self.comparable)

@@ -4,7 +4,10 @@ Given a record's values z = (z_1 .. z_k) the columns are drawn independently of 
 
     K(y | z) = prod_j P_j[y_j, z_j];        G_j = the largest ratio of two entries of a row of P_j
 
-Over all priors on z the odds of a statement A change by at most max_y max_{z in A} K(y | z) / min_{z not in A} K(y | z),
+Over all priors on z the odds of a statement A change by at most
+
+    max_y  max_{z in A} K(y | z)  /  min_{z not in A} K(y | z)
+
 and by that much for some prior. Let f_i(A) be that quotient for P_i alone. So
 
     A about column i, read alone         f_i(A): what the mechanism of the column promises

@@ -182,6 +182,13 @@ class Policy(Section):
         return [(self.stated_method, self.requirement_rule, "requirement"), *own]
 
     @property
+    def own_requirements(self) -> tuple[tuple[str, RequirementRule], ...]:
+        """What is required of the columns of each method, by their names."""
+        shared = " / ".join(name for name in self.attributes.names("sensitive") if name not in self.apart)
+        names = (shared, *self.apart)
+        return tuple((name, rule) for name, (_, rule, _) in zip(names, self._asked, strict=True))
+
+    @property
     def apart(self) -> tuple[str, ...]:
         """The sensitive columns with a method of their own: they are counted and drawn each by itself."""
         return tuple(name for name, rule in self.columns.items() if rule.method is not None)
@@ -242,10 +249,15 @@ class Policy(Section):
         except UsageError as problem:
             raise PolicyError(f"{source} is not a valid policy: {problem.message}", problem.hint) from None
 
+    def unkeyed(self) -> Policy:
+        """Return the policy without a record key, for a trial: no later release can follow on it."""
+        return self.model_copy(update={"record_key": None, "series": None}) if self.record_key else self
+
     def changed(self, method: dict[str, Any], requirement: dict[str, Any]) -> Policy:
         """Return the policy with another method and requirement, for a trial: columns and persons stay as stated.
 
-        A record key and methods of columns are left out: no later release can follow on a trial. Rows are shuffled, as all methods can.
+        Methods of columns are left out, and a record key: no later release can follow on a trial. Rows are shuffled, as
+        all methods can.
         """
         kept: dict[str, Any] = {name: getattr(self, name) for name in ("person", "input")}
         kept["columns"] = {

@@ -258,7 +258,7 @@ class NearPart(Part):
 
 
 class ClaimedPart(Part):
-    """What is promised of the columns of one mechanism by themselves, where several columns have methods of their own."""
+    """What is promised of the columns of one mechanism by themselves, where columns have methods of their own."""
 
     method: str
     assurance: Literal["proved", "as-published"]

@@ -278,7 +278,7 @@ ONE_COLUMN = "one column is sensitive, so the other attackers look at it."
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     mechanism = evidence.mechanism
     held = np.bincount(evidence.true, minlength=mechanism.domain.size)
-    bounds = evidence.table.policy.requirement.bounds(mechanism.domain, held.tolist())
+    bounds = evidence.requirement.bounds(mechanism.domain, held.tolist())
     views = column_views(mechanism.domain, bounds, evidence.manifest.guarantee.scope == "any predicate")
     if not views:
         raise DoesNotApply(ONE_COLUMN)

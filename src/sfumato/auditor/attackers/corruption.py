@@ -360,6 +360,6 @@ ATTACKER = Attacker(
     knows="knows the values of some other records",
     why_not_covered="The guarantee is not about someone who knows the values of other records.",
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
-    public=listed(9, lambda m: m.kind == "randomized" and not has_sub_tables(m) and not m.from_table),
+    public=listed(9, lambda m: m.kind in ("randomized", "several") and not has_sub_tables(m) and not m.from_table),
     place=9,
 )

@@ -52,6 +52,7 @@ from sfumato.release.verify.order import Classes
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.chance import Tallies, counted, joined
 from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.mechanism import Mechanism
 
 LEVEL = 1e-6  # probability of a false alarm, of all counts of a release together
@@ -384,6 +385,35 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 
 def of_response(evidence: Evidence) -> Iterator[Finding]:
     """Each mechanism by itself; then how often two columns of a record keep their values together."""
+    return _of_columns(evidence, ())
+
+
+def of_several(evidence: Evidence) -> Iterator[Finding]:
+    """The same; and how often two columns show two values together, which is seen of shuffled rows, too."""
+    shown = [] if evidence.one_of_each_person else list(_shown_together(evidence))
+    return _of_columns(evidence, shown)
+
+
+def _shown_together(evidence: Evidence) -> Iterator[Tallies]:
+    """Yield how many rows show each pair of two columns, beside what is due if these were drawn independently."""
+    for one, other in itertools.combinations(evidence.by_mechanism, 2):
+        a, b = one.mechanism, other.mechanism
+        if max(a.domain.size * b.domain.size, a.published.size * b.published.size) > MOST_SHARES:
+            continue
+        true = cross_counts(one.true.astype(np.int64), other.true, a.domain.size, b.domain.size)
+        shown = cross_counts(one.published.astype(np.int64), other.published, a.published.size, b.published.size)
+        held, seen = (counts.astype(np.float64).ravel()[None] for counts in (true, shown))
+        due = ProductMatrix((a.matrix, b.matrix)).apply(held)
+        yield from _too_many_or_few(held, seen, due, partial(_told_pair, a, b))
+
+
+def _told_pair(one: Mechanism, other: Mechanism, held: IntArray, words: str, number: int) -> str:
+    first, second = divmod(int(held[number]), other.published.size)
+    return f"all rows: {words} published as {one.published.labels[first]!r} and {other.published.labels[second]!r}"
+
+
+def _of_columns(evidence: Evidence, together: Sequence[Tallies]) -> Iterator[Finding]:
+    """Each mechanism by itself; then two columns of a record: what they keep, and what else is counted of both."""
     mechanisms, records = evidence.manifest.mechanism_values, np.flatnonzero(evidence.matched != UNMATCHED)
     kept: dict[str, tuple[BoolArray, FloatArray]] = {}  # whether, and with which chance
     for mechanism in mechanisms:
@@ -396,8 +426,8 @@ def of_response(evidence: Evidence) -> Iterator[Finding]:
             mechanism.matrix.holds_truth[own[records]],
         )
     pairs = itertools.combinations(kept, 2) if records.size else ()
-    if parts := [both_kept(*kept[a], *kept[b], f"{a} and {b}") for a, b in pairs]:
-        yield draws_finding(joined(parts), records.size, LEVEL / KINDS, "columns")
+    if parts := [*(both_kept(*kept[a], *kept[b], f"{a} and {b}") for a, b in pairs), *together]:
+        yield draws_finding(joined(parts), evidence.rows if together else records.size, LEVEL / KINDS, "columns")
 
 
 def _found(
@@ -461,7 +491,7 @@ def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
 ATTACKER = Attacker(
     name="draws",
     knows="compares what was published with what the matrix gives by chance",
-    on={"randomized": of_randomized, "response": of_response, "groups": IN_GROUPS},
+    on={"randomized": of_randomized, "several": of_several, "response": of_response, "groups": IN_GROUPS},
     public=listed(0, True, "randomized", "response"),
     place=1,
 )

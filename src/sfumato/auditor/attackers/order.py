@@ -308,6 +308,15 @@ def of_rows(evidence: Evidence) -> Iterator[Finding]:
     yield from random_order(evidence)
 
 
+def of_columns(evidence: Evidence) -> Iterator[Finding]:
+    """Who pairs rows by place, column by column; then the order of the rows, which is one for all columns."""
+    for part in evidence.by_mechanism:
+        own, shown = part.both(part.mechanism)
+        found = rows_finding(own, shown, evidence.manifest.data.shuffled, part.mechanism, None)
+        yield found.named(part.mechanism.domain.name)
+    yield from random_order(evidence)
+
+
 def sensitive_values(evidence: Evidence) -> tuple[CodeArray, CodeArray, Mechanism | None]:
     """Return the true and the published sensitive values, and how they were randomized; None: not at all."""
     mechanism = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
@@ -389,7 +398,7 @@ ATTACKER = Attacker(
     name="order",
     knows="goes by the place of a row",
     why_not_covered="The rows are in the order of the table. The guarantee is about values, not about places.",
-    on={"randomized": of_rows, "response": of_rows, "groups": of_groups},
+    on={"randomized": of_rows, "several": of_columns, "response": of_rows, "groups": of_groups},
     public=lambda manifest: Listed(13, covered=manifest.data.shuffled),
     place=16,
 )

@@ -57,6 +57,11 @@ def register(evidence: Evidence) -> Iterator[Finding]:
         raise DoesNotApply("no register was given.")
     linked, rows = _linked(evidence)
     yield rows_finding(linked, evidence.manifest.data.rows)
+    for part in evidence.by_mechanism:
+        found = values_finding(linked, _told_by_values(part, linked.people.size, rows))
+        yield found.named(", ".join(filter(None, (part.mechanism.domain.name, found.about))))
+    if evidence.by_mechanism:
+        return
     tell = {"randomized": _told_by_values, "groups": _told_by_groups, "response": _told_by_response}[evidence.kind]
     yield values_finding(linked, tell(evidence, linked.people.size, rows))
 

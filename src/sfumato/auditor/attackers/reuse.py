@@ -198,6 +198,6 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
 ATTACKER = Attacker(
     name="reuse",
     knows="compares the release with an earlier one of the same people",
-    on={"randomized": reuse, "response": reuse, "groups": IN_GROUPS},
+    on={"randomized": reuse, "several": reuse, "response": reuse, "groups": IN_GROUPS},
     place=11,
 )

@@ -32,7 +32,16 @@ from sfumato.publisher.table import Table, profile, read_off
 from sfumato.values.computed import Facts
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
-from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness, sets_of
+from sfumato.values.requirement import (
+    Diversity,
+    Requirement,
+    Requirements,
+    RhoPrivacy,
+    RiskLimit,
+    Robustness,
+    posterior_of_gamma,
+    sets_of,
+)
 from sfumato.values.sets import of_each
 
 Parameter = TypeVar("Parameter")
@@ -146,9 +155,18 @@ def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
     if isinstance(required, Diversity | Robustness | RiskLimit | RhoPrivacy):
         return limit_of(required, known.largest_share, ())
     counted = profile(table, key=key)
+    if isinstance(required, Requirements):  # of all columns together: their factors multiply
+        parts = zip(required.each, counted.by_method, strict=True)
+        strictest = [min(gammas) for own, of in parts if (gammas := _gammas(own, of))]
+        return posterior_of_gamma(math.prod(strictest), known.largest_share)
+    return limit_of(required, known.largest_share, _gammas(required, counted))
+
+
+def _gammas(required: Requirement, counted: Profile) -> list[Fraction]:
+    """Return the factors that are asked for, of values and of sets of them."""
     bounds = required.bounds(counted.domain, counted.counts.tolist())
     stated = of_each(bounds, sets_of(required, counted.domain))
-    return limit_of(required, known.largest_share, [bound.gamma for bound in stated if bound.gamma is not None])
+    return [bound.gamma for bound in stated if bound.gamma is not None]
 
 
 # --- the same requirement ---------------------------------------------------------------------------------------------
@@ -390,7 +408,7 @@ def promised(evidence: Evidence) -> Promised | None:
 def _findings(evidence: Evidence) -> Iterator[Finding]:
     for attacker in ATTACKERS:
         try:
-            if attack := attacker.promised.get(evidence.kind):
+            if attack := attacker.kept(evidence.kind):
                 yield from attack(evidence)
         except DoesNotApply:
             continue

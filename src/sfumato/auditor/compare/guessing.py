@@ -37,7 +37,8 @@ from sfumato.methods.response import guessing
 from sfumato.methods.response.joint import Mix, product
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.base import Estimable
+from sfumato.values.matrix.product import ProductMatrix
 
 STEPS = (10, 50)  # after which `joint table` stops: few steps fit less noise, many find more
 SHARE_STEPS = 300  # steps that estimate the shares of values
@@ -99,7 +100,8 @@ class Shown:
 def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
     own, size = evidence.signatures(original.quasi_identifiers), original.values
     people = cross_counts(own.table, original.numbers(original.sensitive), own.size, size).astype(np.float64)
-    shown = _groups(evidence, original) if evidence.manifest.in_buckets else _matrices(evidence, original)
+    show = _groups if evidence.manifest.in_buckets else _products if evidence.by_mechanism else _matrices
+    shown = show(evidence, original)
     walk = _Walk.of(own.release, shown)
     start = np.broadcast_to(shown.shares, people.shape)
     beliefs: dict[str, list[FloatArray]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
@@ -181,6 +183,23 @@ def _matrices(evidence: Evidence, original: Original) -> Shown:
     return Shown(outputs.astype(np.int64), chances, total / total.sum())
 
 
+def _products(evidence: Evidence, original: Original) -> Shown:
+    """Rows show a randomized value or card of every column: C[(y_1, y_2), (u_1, u_2)] = P_1[y_1, u_1] P_2[y_2, u_2]."""
+    mechanisms = [part.mechanism for part in evidence.by_mechanism]
+    domain = SensitiveDomain(tuple(part for mechanism in mechanisms for part in mechanism.domain.parts))
+    shown = SensitiveDomain(tuple(part for mechanism in mechanisms for part in mechanism.published.parts))
+    matrix, place = ProductMatrix(tuple(mechanism.matrix for mechanism in mechanisms)), _places(domain, original)
+    split = [part.mechanism.published.split(part.published) for part in evidence.by_mechanism]
+    published = shown.join([codes for of_part in split for codes in of_part])
+    used, outputs = np.unique(published, return_inverse=True)
+    chosen = np.zeros((used.size, matrix.outputs))
+    chosen[np.arange(used.size), used] = 1.0
+    chances, shares = np.zeros((used.size, original.values)), np.zeros(original.values)
+    chances[:, place] = matrix.apply_transposed(chosen)
+    shares[place] = _shares(matrix, np.bincount(published, minlength=matrix.outputs).astype(np.float64))
+    return Shown(outputs.astype(np.int64), chances, shares)
+
+
 def _places(domain: SensitiveDomain, original: Original) -> IntArray:
     """Return the place, among the values of the table, of each value of a domain."""
     columns = domain.split(np.arange(domain.size, dtype=np.int32))
@@ -194,7 +213,7 @@ def _codes(original: Original, part: Domain) -> IntArray:
     return np.array([index[text] for text in part.labels], dtype=np.int64)
 
 
-def _shares(matrix: Matrix, observed: FloatArray) -> FloatArray:
+def _shares(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return the likeliest shares of values, by iterative Bayes: x <- x P^T(o / P x)."""
     x = np.full(matrix.size, 1 / matrix.size)
     total = max(1.0, float(observed.sum()))

@@ -65,8 +65,8 @@ class Translated:
 
     def policy(self, policy: Policy) -> Policy:
         """Return the policy that asks for it, without a record key; raise `PolicyError` if it does not go together."""
-        is_whole = self.own and not policy.record_key
-        return policy if is_whole else policy.changed(self.method, self.requirement)
+        is_whole = self.own and (policy.apart or not policy.record_key)
+        return policy.unkeyed() if is_whole else policy.changed(self.method, self.requirement)
 
 
 def limit_of(required: Requirement, largest: Fraction, gammas: Sequence[Fraction]) -> Fraction:
@@ -124,6 +124,10 @@ def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Transla
     known = policy.method.known_sets or (known_columns(table, diversity(limit)),)
     method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement_rule))
     found: list[Translated] = []
+    if policy.apart:  # columns have methods of their own, which no one method and requirement states
+        own_rules = ((name, stated.model_dump(exclude_unset=True)) for name, stated in policy.own_requirements)
+        told = "; ".join(f"{name}: {_short(stated)}" for name, stated in own_rules)
+        found.append(Translated(own, method, rule, told, policy.method.promise, own=True))
     for each in METHODS:
         for options in each.compared(known):
             name, promise, asked = each.label(options), each.promised(options), _rule(policy, each, table, limit)

@@ -208,7 +208,8 @@ MEASURES: dict[str, Callable[[FloatArray], float]] = {"uncertainty": uncertainty
 def measure(evidence: Evidence) -> Utility:
     notes: list[str] = []
     names = [name for name in evidence.quasi_identifiers if len(evidence.labels(name)) <= MOST_VALUES]
-    sets = [evidence.sensitive, *((name, *evidence.sensitive) for name in names)]
+    own = [part.sensitive for part in evidence.by_mechanism]  # where columns have methods of their own, each of them
+    sets = [*own, evidence.sensitive, *((name, *each) for name in names for each in own or [evidence.sensitive])]
     compared = [found for columns in sets if (found := _compared(evidence, columns, notes)) is not None]
     tables = tuple(
         TableUtility.of(c.columns, c.true, c.estimated.value, c.estimated.published, covered(c.estimated, c.true))
@@ -238,6 +239,9 @@ def _record_utility(evidence: Evidence) -> float | None:
             @ np.bincount(evidence.joined(evidence.in_table, own.domain), minlength=own.domain.size)
             / evidence.rows
         )
+    if evidence.by_mechanism:
+        kept_by = [part.mechanism.matrix.diagonal[part.true] for part in evidence.by_mechanism]
+        return float(np.prod(kept_by, axis=0).mean())
     try:
         quotas = evidence.once(compositions).quotas
     except DoesNotApply:

@@ -1,4 +1,4 @@
-"""What is planned for several sensitive columns with methods of their own: the plans of all, and what they are together."""
+"""What is planned for several sensitive columns with methods of their own: a plan for each, and one of all together."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Several(Method):
     @classmethod
     def of(cls, method: Method, columns: Mapping[str, Method]) -> Several:
         """Return the methods as one; its assurance is the weakest."""
-        weakest = "as-published" if "as-published" in {m.assurance for m in (method, *columns.values())} else "proved"
+        weakest = min((m.assurance for m in (method, *columns.values())), key=("as-published", "proved").index)
         return cls(assurance=weakest, method=method, columns=dict(columns))
 
     @property
@@ -62,9 +62,9 @@ class Several(Method):
         ):
             if not method.draws_alone:
                 raise ValueError(
-                    f"{place} is {method.name}, which does not draw each record by one matrix for all rows, so it cannot "
-                    "stand beside the method of another column: choose uniform, subset, ranges, plateau, geometric or "
-                    "fine-grain there, or take the columns' own methods out"
+                    f"{place} is {method.name}, which does not draw each record by one matrix for all rows, so it "
+                    "cannot stand beside the method of another column: choose uniform, subset, ranges, plateau, "
+                    "geometric or fine-grain there, or take the columns' own methods out"
                 )
         for own, method in zip(self._schemas(columns), self.each, strict=True):
             method.check(own)
