@@ -505,7 +505,9 @@ class Manifest(Part):
 
     @property
     def by_mechanism(self) -> tuple[Manifest, ...]:
-        """What is stated of each mechanism, as if its columns alone were sensitive, where each has its own promise."""
+        """What is stated of each mechanism, as if its columns alone were sensitive; of one for all columns, itself."""
+        if self.kind != "several":
+            return (self,)
         shape = Shape(self.mechanism_values, computed=self.computed_from_table)
         each = zip(self.mechanisms, shape.mechanisms, self.several_claim.parts, strict=True)
         return tuple(

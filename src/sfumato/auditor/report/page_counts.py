@@ -23,6 +23,7 @@ from sfumato.errors import SingularMatrix
 from sfumato.release.manifest import Manifest, ReleaseKind
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
+from sfumato.values.mechanism import Mechanism
 
 Truth = Callable[[Sequence[str], Sequence[Sequence[Any]]], FloatArray]
 """Gives the true counts of columns on axes with these values."""
@@ -139,17 +140,30 @@ def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> 
 
 
 def certainty(release: Release) -> Section | None:
+    manifest = release.manifest
+    if manifest.kind == "several":
+        blocks = [
+            block
+            for own in manifest.by_mechanism
+            for block in _certainty(_by_mechanism(release, own.mechanism_values[0]), own)
+        ]
+        return Section("certainty", "How sure a reader can be of one record", tuple(blocks))
     found = beliefs(release)
     if found is None:
         return None
+    return Section("certainty", "How sure a reader can be of one record", tuple(_certainty(found, manifest)))
+
+
+def _certainty(found: tuple[FloatArray, FloatArray], manifest: Manifest) -> tuple[Block, Block]:
+    """Return in words, and drawn, how sure a reader is of the likeliest value of records."""
     shares, records = found
     total = records.sum()
     bars = {label: 100 * height / total for label, height in share_bars(shares, records).items()}
     mean, largest = float(shares @ records / total), float(shares.max())
-    name = and_list(release.manifest.sensitive)
+    name = and_list(manifest.sensitive)
     text = (
         f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On "
+        f"at one record: by how much does he believe in its likeliest {name}? {_explained(manifest)} On "
         f"average by {percent(mean)}, at most by {percent(largest)}."
     )
     alt = (
@@ -158,7 +172,7 @@ def certainty(release: Release) -> Section | None:
     )
     axis = "belief in the likeliest value, at most"
     drawn = figure("Belief in the likeliest value", alt, lambda size: histogram(bars, axis, "percent of records", size))
-    return Section("certainty", "How sure a reader can be of one record", (Text(text), drawn))
+    return Text(text), drawn
 
 
 EXPLAINED: dict[ReleaseKind, str] = {
@@ -184,13 +198,17 @@ def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
         return largest / sizes, sizes.astype(np.float64)
     if release.manifest.kind == "response":
         return _response_beliefs(release)
-    parts = [_table_beliefs(release, number) for number in range(len(release.manifest.mechanism_values[0].tables))]
+    return _by_mechanism(release, release.manifest.mechanism_values[0])
+
+
+def _by_mechanism(release: Release, mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+    """Return the same for the columns of one mechanism."""
+    parts = [_table_beliefs(release, mechanism, number) for number in range(len(mechanism.tables))]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
-def _table_beliefs(release: Release, number: int) -> tuple[FloatArray, FloatArray]:
+def _table_beliefs(release: Release, mechanism: Mechanism, number: int) -> tuple[FloatArray, FloatArray]:
     """Return max_x P[y, x] f_x / (P f)_y, and the published records, for each y of a sub-table, value or card."""
-    mechanism = release.manifest.mechanism_values[0]
     sub_table = mechanism.tables[number]
     where = "" if mechanism.label is None else f'"{mechanism.label}" = {number + 1}'
     joint = release.table(mechanism.domain.names, where, method="em")

@@ -96,10 +96,19 @@ def _between(shares: FloatArray) -> str:
 
 def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
     rows = [
-        (m.domain.name, *_ends(m.matrix), "none" if np.isinf(m.epsilon) else f"{m.epsilon:.3g}") for m in mechanisms
+        (m.domain.name, *(_ends if m.form == "value" else _of_sets)(m.matrix), _epsilon(m.epsilon)) for m in mechanisms
     ]
     columns = ("column", "values", "published as itself", "as any one other", "local epsilon")
     return table("Each column was blurred by itself", columns, rows)
+
+
+def _epsilon(epsilon: float) -> str:
+    return "none" if np.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def _of_sets(matrix: Matrix) -> tuple[str, str, str]:
+    """Return the size, and how often the set that is published holds the value at least."""
+    return f"{matrix.size:,}", f"in a set: {percent(float(matrix.holds_truth.min()))}", "–"
 
 
 def _ends(matrix: Matrix) -> tuple[str, str, str]:
@@ -235,7 +244,8 @@ def _tallest(bars: dict[str, float]) -> str:
 
 def binding(manifest: Manifest) -> Section | None:
     """Return which bounds leave no room: less noise would break them. For one matrix of all rows."""
-    rows = [row for mechanism in manifest.mechanism_values for row in _bindings(mechanism, manifest)]
+    each = [(mechanism, own) for own in manifest.by_mechanism for mechanism in own.mechanism_values]
+    rows = [row for mechanism, own in each for row in _bindings(mechanism, own)]
     if not rows:
         return None
     of_cards = any(mechanism.form != "value" for mechanism in manifest.mechanism_values)
