@@ -86,10 +86,12 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         raise TableError(f"{table.source.description!r} has no rows.", "Give a table with a row for each record.")
     columns = tuple(replace(c, role=table.schema[c.name].role) for c in columns)
     # not `table.profile`: it stops at a repeated person, which a survey has to tell of
-    profile = count_sensitive(table.source, table.schema, progress)
+    profile = count_sensitive(table.source, table.schema, progress, apart=table.policy.apart)
     linked = table.policy.linked
     joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
     published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
+    orders = [profile.order, *(each.order for each in profile.apart), *([profile.together] if profile.together else [])]
+    order = min(orders, key=lambda test: test.p_value)
     prediction = find_predictors(published, table, profile, columns, rows, progress)
     found = Survey(
         table=table.source.description,
@@ -98,11 +100,12 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         warnings=(),
         uniqueness=count_alone(table),
         sensitive=_sensitive(profile),
-        row_order=RowOrder(profile.order.dependent, profile.order.p_value, profile.order.statement),
+        row_order=RowOrder(order.dependent, order.p_value, order.statement),
         prediction=prediction,
         persons=_persons(table, progress),
         feasibility=_feasibility(profile, table.policy, joint),
         errors=tuple(_errors(profile)) if profile.domain.size <= MOST_VALUES else None,
+        apart=tuple(map(_sensitive, profile.apart)),
     )
     stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
     told = [*stops, *published.problems(), *published.recoding_notes()]
@@ -212,7 +215,8 @@ def _feasibility(profile: Profile, policy: Policy, joint: Profile) -> tuple[Feas
     cases: list[Case] = []
     if profile.domain.size <= MOST_VALUES:
         cases += [*_standard_cases(), *_small_domain_cases(profile), *_group_cases(profile)]
-    own = policy.method, policy.requirement, _shown(policy.requirement_rule)
+    asked = [f"{name}: {_shown(rule)}" for name, rule in policy.own_requirements]
+    own = policy.method, policy.requirement, "; ".join(asked) if policy.apart else _shown(policy.requirement_rule)
     return (_tried(joint, *own, from_policy=True), *(_tried(profile, *case) for case in cases))
 
 
@@ -316,8 +320,7 @@ def _policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
         clear = [p for p in survey.prediction.predictors if p.clear]
         tells = _associated if policy.method.publishes_buckets else _predicted
         yield from tells(clear, " / ".join(survey.sensitive.columns), policy)
-        if survey.sensitive.rare:
-            yield _rare_values(survey.sensitive)
+        yield from (_rare_values(each) for each in (survey.sensitive, *survey.apart) if each.rare)
     if survey.row_order and survey.row_order.dependent:
         yield f"{survey.row_order.statement} A release in this order would tell it; it will be shuffled."
 

@@ -159,10 +159,11 @@ class Survey:
     persons: Persons | None = None
     feasibility: tuple[Feasible, ...] | None = None
     errors: tuple[Off, ...] | None = None
+    apart: tuple[Sensitive, ...] = ()  # sensitive columns with a method of their own
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the survey as JSON-ready values; the keys are the names of the fields."""
-        return asdict(self)
+        """Return the survey as JSON-ready values; the keys are the names of the fields, `apart` if there is any."""
+        return {name: value for name, value in asdict(self).items() if name != "apart" or self.apart}
 
     def explain(self) -> str:
         """Return the survey in plain words: what to look at first, then all figures."""
@@ -172,6 +173,7 @@ class Survey:
             _columns(self.columns),
             _uniqueness(self.uniqueness) if self.uniqueness else [],
             _sensitive(self.sensitive) if self.sensitive else [],
+            *map(_sensitive, self.apart),
             ["Row order", _indented(self.row_order.statement)] if self.row_order else [],
             _prediction(self.prediction) if self.prediction and self.prediction.predictors else [],
             _persons(self.persons) if self.persons else [],
