@@ -126,6 +126,11 @@ def _chosen(section: dict[str, object]) -> type[Method]:
     names = [method.name for method in METHODS]
     if section.get("name") in names:
         return named(str(section["name"]))
+    if section.get("name") == Several.name:
+        raise ValueError(
+            f"{Several.name!r} is not asked for by its name: give a sensitive column sections of its own, "
+            "[columns.NAME.method] and [columns.NAME.requirement], and name here the method of all others"
+        )
     *first, last = map(repr, names)
     wrong = InitErrorDetails(type="missing", loc=("name",), input=section)
     if "name" in section:

@@ -202,8 +202,9 @@ class Policy(Section):
     @property
     def requirement(self) -> Requirement:
         """The requirement as a value of the model, as the method takes it."""
-        each = tuple(rule.requirement(method.takes) for method, rule, _ in self._asked)
-        return Requirements(each) if len(each) > 1 else each[0]
+        first, *own = self._asked
+        stated = first[1].requirement(first[0].takes)
+        return Requirements((stated, *(_own_requirement(*asked) for asked in own))) if own else stated
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -302,6 +303,14 @@ class Policy(Section):
         stated = self.model_dump(mode="json")
         content = stated | {"method": _HASHED | stated["method"]}
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _own_requirement(method: Method, rule: RequirementRule, place: str) -> Requirement:
+    """Return the requirement of one column; what is wrong with it is told with its place."""
+    try:
+        return rule.requirement(method.takes)
+    except PolicyError as problem:
+        raise PolicyError(f"[{place}]: {problem.message}", problem.hint) from None
 
 
 def _own_keys(taken: Collection[type[Requirement]]) -> tuple[str, ...]:

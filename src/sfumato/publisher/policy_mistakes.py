@@ -43,6 +43,9 @@ def reason(error: Any, sections: Sections) -> str:
     if kind == "literal_error":
         marks = '; texts that mean "missing" are named in [input] missing_values' if place[-1:] == ("missing",) else ""
         return _not_listed(error["ctx"]["expected"], given) + marks
+    if kind in ("dict_type", "model_type") and place[-1:] in (("method",), ("requirement",)) and isinstance(given, str):
+        below = f'name = "{given}"' if place[-1] == "method" else "what is required, such as gamma = 3,"
+        return f"must be a section: write [{'.'.join(place)}] on a line of its own, and {below} below it"
     if kind in _KINDS:
         return _KINDS[kind](place[-1] if place else "", given)
     return str(message[0].lower() + message[1:])
