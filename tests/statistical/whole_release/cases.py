@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from tests.conftest import make_policy
 from tests.statistical.whole_release.publishing import Format, Pair, policy
 
 GAMMA = Fraction(3, 2)
@@ -31,9 +32,18 @@ FINE_GRAIN: dict[str, tuple[Pair, Format]] = {
     "by value": (Pair(policy(BY_VALUE, THREE, "fine-grain", EQUAL), GAMMA, "aabc", 2, "c"), "parquet"),
     "by value, csv": (Pair(policy(BY_VALUE, THREE, "fine-grain", EQUAL), GAMMA, "abab", 1, "c"), "csv"),
 }
+_OWN = "sensitive; domain = ['F', 'M']; method = { name = 'uniform' }; requirement = { gamma = '3/2' }"
+_ROLES = {"name": "identifier", "who": "other", "sex": _OWN, "disease": f"sensitive; domain = {THREE}"}
+BY_COLUMN = {form: make_policy(_ROLES, STRICT, "subset", options=f"form = '{form}'") for form in ("set", "card")}
+"""Two sensitive columns, each with a method of its own."""
+SEVERAL: dict[str, tuple[Pair, Format]] = {
+    "one column differs": (Pair(BY_COLUMN["card"], GAMMA, "aabc", 2, "c"), "parquet"),
+    "both differ, csv": (Pair(BY_COLUMN["set"], GAMMA**2, "aabc", 2, "c", other_sex="M"), "csv"),
+}
 CASES = {f"uniform, {name}": case for name, case in UNIFORM.items()} | {
     f"fine-grain, {name}": case for name, case in FINE_GRAIN.items()
 }
+CASES |= {f"several, {name}": case for name, case in SEVERAL.items()}
 
 MISSING = "; missing = 'category'"
 FURTHER: dict[str, tuple[Pair, Format]] = {

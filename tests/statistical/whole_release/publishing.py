@@ -32,6 +32,7 @@ class Pair:
     other: Any  # its value in T2
     kind: Any = None
     stored: Format | None = None  # written to a file and read from it; None: in memory
+    other_sex: str | None = None  # its sex in T2, where that is sensitive, too
 
     def table(self, first: bool) -> pa.Table:
         """Return T1 or T2."""
@@ -39,10 +40,13 @@ class Pair:
         if not first:
             values[self.place] = self.other
         n = len(values)
+        sexes = ["F" if k % 3 else "M" for k in range(n)]
+        if not first and self.other_sex is not None:
+            sexes[self.place] = self.other_sex
         columns = {
             "name": [f"person {k}" for k in range(n)],
             "who": [chr(ord("A") + k) for k in range(n)],
-            "sex": ["F" if k % 3 else "M" for k in range(n)],
+            "sex": sexes,
             "disease": pa.array(values, self.kind),
         }
         return pa.table(columns)
