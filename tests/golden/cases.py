@@ -271,6 +271,28 @@ def _perturbed() -> Iterator[Case]:
     )
 
 
+def _by_column() -> Iterator[Case]:
+    ordered = f'role = "sensitive"\ndomain = {list(OUTCOMES)}\nordered = true\n'
+    ranges = ordered + 'method = { name = "ranges" }\nrequirement = { gamma = 4 }'
+    yield Case("several", _policy(_named("subset"), RHO, diagnosis=DECLARED, outcome=ranges), in_full=True)
+    near = ordered + 'method = { name = "geometric", steps = 1 }\nrequirement = { rho1 = 0.1, rho2 = 0.25 }'
+    fine = (
+        'role = "sensitive"\nmissing = "category"\nmethod = { name = "fine-grain", weights = "observed" }\n'
+        'requirement = { tolerance = 2, rho1 = "observed" }'
+    )
+    keyed = 'record_key = "record"\nseries = "golden"'
+    yield Case(
+        "several, record key, three methods",
+        _policy(
+            _named("uniform"), "epsilon = 1.5", keyed, diagnosis=DECLARED, common=HIDDEN, outcome=near, finding=fine
+        ),
+    )
+    yield Case(
+        "several, kept in order",
+        _policy(_named("uniform"), "gamma = 3", end=KEEP, diagnosis=DECLARED, outcome=ranges),
+    )
+
+
 def _dealt() -> Iterator[Case]:
     small, jobs = "minimum_sub_table = 100\ndelta = 0.1", {"sensitive": "job", "value": "job 03"}
     yield Case("small-domain", _policy(_named("small-domain", small), RHO, job=HIDDEN), in_full=True, **jobs)
@@ -340,5 +362,5 @@ def _grouped() -> Iterator[Case]:
         yield Case(name, policy, in_full=name == "robust-anatomy")
 
 
-CASES = {case.name: case for case in (*_perturbed(), *_dealt(), *_responses(), *_grouped())}
+CASES = {case.name: case for case in (*_perturbed(), *_by_column(), *_dealt(), *_responses(), *_grouped())}
 ON_SPARK = {f"{case.name}, on Spark": case for case in CASES.values() if case.in_full}
