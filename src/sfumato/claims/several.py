@@ -197,7 +197,7 @@ def told_together(claim: SeveralClaim, shape: Shape) -> Iterator[str]:
     ]
     yield (
         "Someone who reads them together can gain more where the columns of a record go together. What the others tell "
-        f"multiplies the factor of a statement {', and of one '.join(told)}."
+        f"multiplies the factor of a statement {', of one '.join(told[:-1])}, and of one {told[-1]}."
     )
     whole = together(mechanisms)
     if whole is None:
