@@ -67,6 +67,11 @@ def policy(*swaps: tuple[str, str]) -> Change:
     return change
 
 
+def of_region(keys: str) -> Change:
+    """Make the region sensitive, with more keys and sections."""
+    return policy((REGION, f"{REGION.replace('quasi_identifier', 'sensitive')}\n{keys}"))
+
+
 def method(name: str, requirement: str, *swaps: tuple[str, str], more: str = "") -> Change:
     """Ask for another method and requirement."""
     return policy(('name = "uniform"', f'name = "{name}"{more}'), ("rho1 = 0.2\nrho2 = 0.5", requirement), *swaps)
@@ -198,6 +203,56 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             "a risk limit in percent", PLAN, "write risk_limit = 0.3", method("randomized-response", "risk_limit = 30")
         ),
         Mistake("gamma below 1", PLAN, "gamma = 3", method("uniform", "gamma = 0.5")),
+    ),
+    "A method for one column": (
+        Mistake(
+            "a method of its own, and no requirement",
+            PLAN,
+            "add [columns.NAME.requirement]",
+            of_region('[columns.region.method]\nname = "uniform"'),
+        ),
+        Mistake(
+            "a requirement of its own, and no method",
+            PLAN,
+            "add [columns.NAME.method]",
+            of_region("[columns.region.requirement]\ngamma = 3"),
+        ),
+        Mistake(
+            "a method for every sensitive column",
+            PLAN,
+            "state one of them as [method] and [requirement]",
+            policy((SENSITIVE, f"{SENSITIVE}\nmethod = {{ name = 'uniform' }}\nrequirement = {{ gamma = 3 }}")),
+        ),
+        Mistake(
+            "a method that cannot stand beside another",
+            PLAN,
+            "choose uniform, subset, ranges",
+            of_region('[columns.region.method]\nname = "anatomy"\n[columns.region.requirement]\nl = 2'),
+        ),
+        Mistake(
+            "a method of its own for a column that is not sensitive",
+            PLAN,
+            'write role = "sensitive"',
+            policy((REGION, f"{REGION}\nmethod = {{ name = 'uniform' }}\nrequirement = {{ gamma = 3 }}")),
+        ),
+        Mistake(
+            "a method of its own without a section",
+            PLAN,
+            "write [columns.region.method] on a line of its own",
+            of_region('method = "uniform"\nrequirement = { gamma = 3 }'),
+        ),
+        Mistake(
+            "a requirement of its own that is none",
+            PLAN,
+            "[columns.region.requirement]",
+            of_region("method = { name = 'uniform' }\nrequirement = { gamma = 0.5 }"),
+        ),
+        Mistake(
+            "a method for ordered values, of texts without an order",
+            PLAN,
+            "ordered = true in [columns.region]",
+            of_region("method = { name = 'ranges' }\nrequirement = { gamma = 3 }"),
+        ),
     ),
     "Words of the policy": (
         Mistake("a misspelt column", PLAN, "[columns.region]", policy(("[columns.region]", "[columns.regoin]"))),
