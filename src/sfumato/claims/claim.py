@@ -1,7 +1,8 @@
 """A claim: what a release promises, as a value that knows its words, what must be stated with it, and its checks.
 
-One file a kind: bounds on odds (`odds`), beliefs by the shares of sub-tables (`sub_tables`), the risk of linking
-(`linking_risk`), shares of buckets (`buckets`). A plan makes a claim; a manifest carries it (`Manifest.claim`).
+One file a kind: bounds on odds (`odds`), those of several columns (`several`), beliefs by the shares of sub-tables
+(`sub_tables`), the risk of linking (`linking_risk`), shares of buckets (`buckets`). A plan makes a claim; a manifest
+carries it (`Manifest.claim`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ class OrderedDrawing(Drawing):
     def check(self, columns: Schema) -> None:
         """Raise unless there is one sensitive column."""
         if len(names := columns.names("sensitive")) > 1:
-            raise ValueError(f"{self.name} takes one sensitive column, and there are {len(names)}; choose one")
+            raise ValueError(
+                f"{self.name} takes one sensitive column, and there are {len(names)}; choose one, or give "
+                "the others a method and a requirement of their own: [columns.NAME.method], [columns.NAME.requirement]"
+            )
 
     @classmethod
     def unfit(cls, domain: SensitiveDomain) -> str:

@@ -71,7 +71,10 @@ class Subset(Drawing):
     def check(self, columns: Schema) -> None:
         """Raise unless there is one sensitive column."""
         if len(names := columns.names("sensitive")) > 1:
-            raise ValueError(f"subset takes one sensitive column, and there are {len(names)}; choose one")
+            raise ValueError(
+                f"subset takes one sensitive column, and there are {len(names)}; choose one, or give "
+                "the others a method and a requirement of their own: [columns.NAME.method], [columns.NAME.requirement]"
+            )
 
     def matrix_for(
         self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
