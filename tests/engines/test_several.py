@@ -199,3 +199,17 @@ def test_what_the_manifest_states_of_each(tmp_path: Path) -> None:
     assert {c.name for c in near.verify().checks if c.status == "fails"} == {"secret key"}
     assert "guarantee, within steps of income" in {c.name for c in near.verify().checks}
     assert "income: Not one factor for all" in " ".join(near.manifest.guarantee.limits)
+
+
+def test_a_set_of_values_of_one_column(tmp_path: Path) -> None:
+    """What is required of a set of values is that column's own; the factors of all columns together are as ever."""
+    by_set = "{ values = [{ values = ['band 0', 'band 1'], rho1 = 0.1, rho2 = 0.2 }], others = 'unprotected' }"
+    own = f"{INCOME}; method = {{ name = 'fine-grain' }}; requirement = {by_set}"
+    table = sf.scan(people(), asked(ROLES | {"income": own}))
+    made = planned(table)
+    assert made.mechanisms[1].sets
+    (tmp_path / "plan.json").write_text(made.to_json(), encoding="utf-8")
+    release = sf.publish(table, sf.load_plan(tmp_path / "plan.json"), tmp_path / "r")
+    assert release.verify().holds
+    assert [c.name for c in release.verify().checks if "sets" in c.name and "income" in c.name]
+    assert not [f for f in sf.audit(table, release, seed=1).findings if f.verdict == "above the bound"]

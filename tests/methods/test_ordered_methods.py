@@ -230,7 +230,7 @@ def test_too_many_values_are_refused_with_bins(method: OrderedDrawing, values: i
 
 
 def test_two_columns_are_refused() -> None:
-    with pytest.raises(PolicyError, match="ranges takes one sensitive column, and there are 2; choose one, or give the others"):
+    with pytest.raises(PolicyError, match="one sensitive column, and there are 2; choose one, or give the others"):
         make_policy({"a": "sensitive", "b": "sensitive"}, "gamma = 3", "ranges")
 
 

@@ -329,6 +329,8 @@ def _explained(evidence: Evidence, finding: Finding, like: Role) -> Finding:
 
 
 def _public(manifest: Manifest) -> Listed | None:
+    if manifest.kind == "several":
+        return next(filter(None, map(_public, manifest.by_mechanism)), None)
     if manifest.kind != "randomized" or len(manifest.mechanism_values[0].domain.parts) == 1:
         return None
     by_sub_tables = manifest.assurance == "proved" and has_sub_tables(manifest)

@@ -245,7 +245,7 @@ def by_matrix(evidence: Evidence) -> Iterator[Finding]:
 
 
 def promises_steps(manifest: Manifest) -> bool:
-    return isinstance(manifest.claim, StepsClaim)
+    return any(isinstance(own.claim, StepsClaim) for own in manifest.by_mechanism)
 
 
 ATTACKER = Attacker(
