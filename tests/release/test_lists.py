@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.release.formats import parquet
 from sfumato.release.formats.parquet import Parquet
 from sfumato.values.mechanism import BETWEEN
+from tests.constants import set_constants
 
 
 def _texts(seed: int, values: int, sizes: tuple[int, int], rows: int) -> list[str]:
@@ -44,7 +44,7 @@ def test_every_reader_finds_the_values_of_every_set(
     values: int, sizes: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against the texts split by Python; rows go over several chunks, the last one short."""
-    monkeypatch.setattr(parquet, "LISTS_AT_ONCE", 64)
+    set_constants(monkeypatch, "sfumato.release.formats", LISTS_AT_ONCE=64)
     texts = _texts(values, values, sizes, 500)
     expected = [text.split(BETWEEN) for text in texts]
     for number, column in enumerate([pa.array(texts), pa.array(texts).dictionary_encode()]):
@@ -56,7 +56,7 @@ def test_every_reader_finds_the_values_of_every_set(
 
 def test_values_are_stored_once_and_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks share a dictionary: written in full, 20M sets of 20 values took twice the time and the space."""
-    monkeypatch.setattr(parquet, "LISTS_AT_ONCE", 64)
+    set_constants(monkeypatch, "sfumato.release.formats", LISTS_AT_ONCE=64)
     path = _written(pa.array(_texts(1, 100, (20, 20), 5000)), tmp_path / "t.parquet")
     chunk = pq.read_metadata(path).row_group(0).column(1)
     assert chunk.path_in_schema == "s.list.element"

@@ -19,7 +19,7 @@ from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.product import ProductMatrix
-from sfumato.values.matrix.ranges import Parts, RangesMatrix
+from sfumato.values.matrix.windows import Parts, WindowsMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import read_matrix
 
@@ -46,7 +46,7 @@ def _random_dense(rng: np.random.Generator) -> DenseMatrix:
     return DenseMatrix.from_floats(rng.dirichlet(np.ones(outputs), m).T, 1e-12, cards)
 
 
-def _random_ranges(rng: np.random.Generator) -> RangesMatrix:
+def _random_ranges(rng: np.random.Generator) -> WindowsMatrix:
     m = int(rng.integers(3, 9))
     k = int(rng.integers(1, m // 2 + 1))
     blocks = np.array([np.sort(rng.permutation(m)[:k]) for _ in range(int(rng.integers(1, 4)))])
@@ -288,9 +288,9 @@ def test_ranges_never_exceed_their_factor() -> None:
     ],
 )
 def test_what_are_no_ranges(change: dict[str, Any], words: str) -> None:
-    written = Parts.within((2, 0, 1), 2, 0.5, np.array([[0]]), Fraction(3)).matrix().written()["ranges"]
+    written = Parts.within((2, 0, 1), 2, 0.5, np.array([[0]]), Fraction(3)).matrix().written()["windows"]
     with pytest.raises(ValueError, match=words):
-        read_matrix({"ranges": written | change})
+        read_matrix({"windows": written | change})
 
 
 def test_a_product_of_cards_and_values() -> None:

@@ -172,7 +172,7 @@ class Deck(Part):
     outside: Weight
 
 
-class Ranges(Part):
+class Windows(Part):
     """Cards for values in order. Windows: the places f to f + width - 1, cut at both ends, for f from 1 - width on.
 
     Then a deck: the places (d + s) modulo the number of values, for all d of each block and all s. Outputs with the
@@ -233,7 +233,7 @@ class SubTablePart(Part):
     cards: Cards = None
     blocks: Annotated[Blocks | None, Field(exclude_if=_is_none)] = None
     deck: Annotated[Deck | None, Field(exclude_if=_is_none)] = None
-    ranges: Annotated[Ranges | None, Field(exclude_if=_is_none)] = None
+    windows: Annotated[Windows | None, Field(exclude_if=_is_none)] = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
     sets: Annotated[tuple[SetPart, ...] | None, Field(exclude_if=_is_none)] = Field(
         None,
@@ -243,8 +243,8 @@ class SubTablePart(Part):
 
     @model_validator(mode="after")
     def _has_one_matrix(self) -> SubTablePart:
-        if sum(each is not None for each in (self.noise, self.columns, self.blocks, self.deck, self.ranges)) != 1:
-            raise ValueError("a sub-table has one matrix, by noise, columns, blocks, deck or ranges")
+        if sum(each is not None for each in (self.noise, self.columns, self.blocks, self.deck, self.windows)) != 1:
+            raise ValueError("a sub-table has one matrix, by noise, columns, blocks, deck or windows")
         if self.cards is not None and self.columns is None:
             raise ValueError("cards go with a matrix by columns")
         return self

@@ -108,7 +108,7 @@ def _cards(mechanism: MechanismPart) -> Iterator[str]:
 def _numbering(table: SubTablePart) -> str:
     if table.deck:
         return "card b m + s + 1 holds the values number (d + s) mod m, for every d of block b, all counted from 0."
-    if table.ranges:
+    if table.windows:
         return (
             "the cards are all windows of `width` neighbouring values, cut at both ends of the `order`, and all shifts "
             "(d + s) mod m of the `blocks`, each set once. Of two sets, the one that alone holds the lowest value in "

@@ -315,10 +315,10 @@ def read_matrix(raw: dict[str, Any]) -> Matrix:
         from sfumato.values.matrix.block import BlockMatrix
 
         return BlockMatrix.read(blocks)
-    if (parts := raw.get("ranges")) is not None:
-        from sfumato.values.matrix.ranges import RangesMatrix
+    if (parts := raw.get("windows")) is not None:
+        from sfumato.values.matrix.windows import WindowsMatrix
 
-        return RangesMatrix.read_parts(parts)
+        return WindowsMatrix.read_parts(parts)
     from sfumato.values.matrix.deck import DeckMatrix
 
     return DeckMatrix.read(raw["deck"])

@@ -41,7 +41,7 @@ from sfumato.methods.subset.deck import MOST_BLOCKS, SMALL_LOSS, Deck, deck_powe
 from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.dense import MOST_ENTRIES
-from sfumato.values.matrix.ranges import cards_held, windows_held
+from sfumato.values.matrix.windows import cards_held, windows_held
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _ALL_WIDTHS = 40  # up to so many values all widths are tried

@@ -55,7 +55,7 @@ class Ranges(OrderedDrawing):
     ) -> Matrix:
         """Return the best windows, and what they are mixed with, for the strictest bound."""
         from sfumato.methods.ordered.design import best_mixture, best_ranges
-        from sfumato.values.matrix.ranges import Parts
+        from sfumato.values.matrix.windows import Parts
 
         order = self.codes_in_order(domain)
         strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)

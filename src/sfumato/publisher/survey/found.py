@@ -162,8 +162,8 @@ class Survey:
     apart: tuple[Sensitive, ...] = ()  # sensitive columns with a method of their own
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the survey as JSON-ready values; the keys are the names of the fields, `apart` if there is any."""
-        return {name: value for name, value in asdict(self).items() if name != "apart" or self.apart}
+        """Return the survey as JSON-ready values; the keys are the names of the fields."""
+        return asdict(self)
 
     def explain(self) -> str:
         """Return the survey in plain words: what to look at first, then all figures."""

@@ -23,7 +23,7 @@ from sfumato.values.mechanism import BETWEEN
 ROW_GROUP = 1 << 19
 """Rows of a row group."""
 LISTS_AT_ONCE = 1 << 12
-"""Lists of a chunk, of which the writer makes levels at a time: a row group of them leaves the caches of a processor."""
+"""Lists of a chunk, of which the writer makes levels at a time: a whole row group of them leaves the caches."""
 STRUCT, LIST, BINARY, TRUE, FALSE, BYTE, DOUBLE = 12, 9, 8, 1, 2, 3, 7
 SIZE, COMPRESSED, DATA_PAGE_V2 = 2, 3, 8
 """Fields of a page's header."""

@@ -58,7 +58,7 @@ def cards_held(m: int, blocks: npt.NDArray[np.integer]) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What makes up a matrix of ranges; `inside` and `outside` are the words (W, W') and (V, V')."""
+    """What makes up a matrix of windows; `inside` and `outside` are the words (W, W') and (V, V')."""
 
     order: tuple[int, ...]  # the codes of the values, from the lowest to the highest
     width: int
@@ -69,15 +69,15 @@ class Parts:
     def __post_init__(self) -> None:
         m = len(self.order)
         if m < 2 or sorted(self.order) != list(range(m)) or not 1 <= self.width <= m:
-            raise ValueError("ranges have an order of all values, and windows of 1 to so many")
+            raise ValueError("windows are of 1 to so many values, in an order of all")
         if len({len(block) for block in self.blocks}) > 1 or any(not _is_block(block, m) for block in self.blocks):
             raise ValueError("a deck has blocks of equally many places of the order")
         if m * (m + self.width - 1 + len(self.blocks) * m) > MOST_ENTRIES:
-            raise ValueError(f"ranges have at most {MOST_ENTRIES:,} entries")
+            raise ValueError(f"windows have at most {MOST_ENTRIES:,} entries")
         if not 0 <= self.left <= sum(self._without) or not all(
             0 <= v <= w for v, w in zip(self.outside, self.inside, strict=True)
         ):
-            raise ValueError("the words of a column of the ranges do not sum to 2^64")
+            raise ValueError("the words of a column of the windows do not sum to 2^64")
 
     @classmethod
     def within(
@@ -107,7 +107,7 @@ class Parts:
     def _without(self) -> tuple[int, ...]:
         return tuple(lacks for _, lacks in _numbers(len(self.order), self.width, self.blocks))
 
-    def matrix(self) -> RangesMatrix:
+    def matrix(self) -> WindowsMatrix:
         """Return the matrix, each set of values once."""
         held, columns = self._outputs()
         outside, card = np.unique(~held, axis=0, return_inverse=True)
@@ -115,7 +115,7 @@ class Parts:
         np.add.at(joined, card.ravel(), columns)
         place = np.argsort(self.order)  # of each code
         cards = tuple(tuple(np.flatnonzero(on).tolist()) for on in ~outside[:, place])
-        return RangesMatrix(joined[:, place].T, cards, parts=self)
+        return WindowsMatrix(joined[:, place].T, cards, parts=self)
 
     def _outputs(self) -> tuple[BoolArray, WordArray]:
         """Return which place each output holds, and the words of each output and place."""
@@ -135,7 +135,7 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class RangesMatrix(DenseMatrix):
+class WindowsMatrix(DenseMatrix):
     """The dense matrix of windows and sets, written by its parts."""
 
     parts: Parts = field(kw_only=True)
@@ -143,7 +143,7 @@ class RangesMatrix(DenseMatrix):
     def written(self) -> dict[str, Any]:
         parts = self.parts
         return {
-            "ranges": {
+            "windows": {
                 "order": parts.order,
                 "width": parts.width,
                 "blocks": parts.blocks,
@@ -153,7 +153,7 @@ class RangesMatrix(DenseMatrix):
         }
 
     @classmethod
-    def read_parts(cls, raw: Any) -> RangesMatrix:
+    def read_parts(cls, raw: Any) -> WindowsMatrix:
         """Return what was written."""
         (inside, own), (outside, other) = (map(int, raw[key]) for key in ("inside", "outside"))
         blocks = tuple(tuple(map(int, block)) for block in raw["blocks"])
