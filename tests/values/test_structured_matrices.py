@@ -19,8 +19,8 @@ from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.product import ProductMatrix
-from sfumato.values.matrix.windows import Parts, WindowsMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.matrix.windows import Parts, WindowsMatrix
 from sfumato.values.mechanism import read_matrix
 
 WORDS = 2**64
@@ -275,9 +275,9 @@ def test_ranges_never_exceed_their_factor() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"order": [0, 1, 1]}, "an order of all values"),
-        ({"width": 4}, "windows of 1 to so many"),
-        ({"width": 0}, "windows of 1 to so many"),
+        ({"order": [0, 1, 1]}, "in an order of all"),
+        ({"width": 4}, "windows are of 1 to so many"),
+        ({"width": 0}, "windows are of 1 to so many"),
         ({"blocks": [[0], [1, 2]]}, "blocks of equally many places"),
         ({"blocks": [[0, 3]]}, "blocks of equally many places"),
         ({"blocks": [[0, 0]]}, "blocks of equally many places"),
@@ -287,7 +287,7 @@ def test_ranges_never_exceed_their_factor() -> None:
         ({"outside": [str(2**63), "0"]}, "do not sum to 2\\^64"),
     ],
 )
-def test_what_are_no_ranges(change: dict[str, Any], words: str) -> None:
+def test_what_are_no_windows(change: dict[str, Any], words: str) -> None:
     written = Parts.within((2, 0, 1), 2, 0.5, np.array([[0]]), Fraction(3)).matrix().written()["windows"]
     with pytest.raises(ValueError, match=words):
         read_matrix({"windows": written | change})
