@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.auditor.attackers.combination import ATTACKER as COMBINATION
+from sfumato.auditor.attackers.combination import of_several
 from sfumato.auditor.evidence import Evidence
 from tests.auditor.test_audit_faults import above, rewritten
 from tests.conftest import exact_weights, make_policy
@@ -65,7 +65,7 @@ def test_what_all_columns_tell_is_that_of_bayes_in_fractions(tmp_path: Path) -> 
     rows, policy = patients(400), make_policy(PAIRS, "gamma = 3")
     release = released(rows, policy, tmp_path / "r")
     evidence = Evidence(sf.scan(rows, policy), release)
-    found = {f.about: f for f in COMBINATION.attack(evidence)}
+    found = {f.about: f for f in of_several(evidence)}
     p, q = (exact_weights(m.matrix) for m in release.manifest.mechanism_values)
     cells = list(zip(rows["ill"].to_pylist(), rows["drug"].to_pylist(), strict=True))
     shares = {cell: Fraction(cells.count(cell), len(cells)) for cell in set(cells)}
@@ -134,7 +134,7 @@ def test_a_release_with_two_records_and_one_column_of_one_value(tmp_path: Path) 
     rows = pa.table({"age": [1, 2, 3], "ill": ["u", "u", "v"], "drug": ["x", "x", "x"]})
     policy = make_policy(PAIRS, "gamma = 3")
     release = released(rows, policy, tmp_path / "r")
-    found = list(COMBINATION.attack(Evidence(sf.scan(rows, policy), release)))
+    found = list(of_several(Evidence(sf.scan(rows, policy), release)))
     assert all(0 <= finding.worst < 1 for finding in found)
 
 

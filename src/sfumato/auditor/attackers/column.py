@@ -16,13 +16,15 @@ moved by the factor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed, Role
+from sfumato.auditor.attacker import Attacker, Listed, Role, by_mechanism
+from sfumato.auditor.attackers import combination
 from sfumato.auditor.attackers.background import ATTACKER as BACKGROUND
 from sfumato.auditor.attackers.composition import ATTACKER as COMPOSITION
 from sfumato.auditor.attackers.composition import MOST_VALUES, composition_beliefs
@@ -337,15 +339,25 @@ def _public(manifest: Manifest) -> Listed | None:
     return Listed(7, covered=manifest.guarantee.scope == "any predicate" or by_sub_tables)
 
 
+def of_columns(evidence: Evidence) -> Iterator[Finding]:
+    """Who asks for one column of a compound; and who reads all columns, where each has a mechanism of its own."""
+    with suppress(DoesNotApply):  # there may be no compound
+        yield from by_mechanism(of_randomized)(evidence)
+    yield from combination.of_several(evidence)
+
+
 ATTACKER = Attacker(
     name="column",
     knows="asks for one of several sensitive columns",
     why_not_covered="The guarantee is about combinations of the sensitive columns, not about one column alone.",
     on={
         "randomized": of_randomized,
+        "several": of_columns,
         "response": "the limit is on combinations, and the plan tells the risk of each column alone",
         "groups": "one column is sensitive",
     },
+    promised={"several": combination.of_several},
+    roles=(combination.ROLE,),
     public=_public,
     place=8,
 )

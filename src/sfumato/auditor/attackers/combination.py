@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.auditor.attacker import IN_GROUPS, Attacker, listed
+from sfumato.auditor.attacker import Role, listed
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import CLOSE, Finding, Nearest, held_to, largest_at, most_exposed, nearer
 from sfumato.claims.several import besides, together
@@ -32,7 +32,6 @@ ASSUMPTION = (
     "Knows the matrices, and how often each combination of the sensitive values occurs in the table; reads all "
     "sensitive columns of the row together; holds records to be independent."
 )
-ONE_MECHANISM = "the sensitive columns have one mechanism together"
 
 
 @dataclass(frozen=True)
@@ -165,11 +164,9 @@ def _shown(limit: Fraction | None) -> str:
     return "any" if limit is None else f"{float(limit):.4g}"
 
 
-ATTACKER = Attacker(
+ROLE = Role(
     name="combination",
     knows="reads all sensitive columns of a row together, and knows how they go together",
-    on={"randomized": ONE_MECHANISM, "several": of_several, "response": ONE_MECHANISM, "groups": IN_GROUPS},
-    promised={"several": of_several},
     public=listed(7, True, "several"),
-    place=8,
 )
+"""By which name findings go: `column` lets it loose, where sensitive columns have mechanisms of their own."""
