@@ -45,7 +45,7 @@ class Format(ABC):
     sets: columns of text that hold sets of values, with BETWEEN between them.
     """
 
-    rows_at_once: ClassVar[int] = 0
+    rows_at_once: int = 0
     """Tables have exactly so many rows; 0: any number."""
     prepares_long: ClassVar[bool] = False
     """Whether `prepared` is worth a thread of its own."""

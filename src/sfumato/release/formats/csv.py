@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from sfumato.values.arrow import codes_of, from_numpy, from_text, is_text, nulls
 
 LINES_AT_ONCE = 1 << 16
 """Lines of text that are joined at a time: an array of texts holds two gigabytes."""
+SETS_AT_ONCE = 1 << 14
+"""The same of lines with sets of values, which are long."""
 NEEDS_QUOTES = '^$|[",\r\n]'
 """Fits a text that is quoted in a CSV file: an empty one, which would else be missing, and one with such a sign."""
 SQL_TYPES = {
@@ -48,6 +50,16 @@ class Csv(Format):
     rows_at_once = 0  # batches are written as they come: joining them would only copy text
     prepares_long = True
     takes_runs = True
+
+    def __init__(
+        self,
+        complete: Collection[str] = (),
+        wide: Mapping[str, tuple[str, ...]] | None = None,
+        sets: Collection[str] = (),
+    ) -> None:
+        super().__init__(complete, wide, sets)
+        if sets:
+            self.rows_at_once = SETS_AT_ONCE  # a whole batch of them would take hundreds of megabytes
 
     def prepared(self, table: Any) -> Piece:
         """Return the rows as text."""
