@@ -195,15 +195,17 @@ def no_copies(release: ReleaseFolder) -> Iterator[Check]:
 def _told_by_copy(release: ReleaseFolder, mechanism: Mechanism, name: str, pairs: int) -> float | None:
     """Return the t of a column if it is beyond doubt above 1/2."""
     by = quoted(mechanism.label) if mechanism.label else "1"
+    index = {label(value): code for code, value in enumerate(mechanism.domain.values)}
     with connected(release) as connection:
         different = connection.sql(f"SELECT count(DISTINCT {quoted(name)}) FROM release").fetchall()[0][0]
         if not 1 < different <= MOST_VALUES:
             return None
+        # most columns have other values, and to count them beside all sets takes long
+        values = connection.sql(f"SELECT DISTINCT {quoted(name)} FROM release").fetchall()
+        if any(label(value) not in index for (value,) in values if value is not None):
+            return None
         query = f"SELECT {by}, {quoted(mechanism.domain.name)}, {quoted(name)}, count(*) FROM release GROUP BY ALL"
         lines = connection.sql(query).fetchall()
-    index = {label(value): code for code, value in enumerate(mechanism.domain.values)}
-    if any(label(line[2]) not in index for line in lines if line[2] is not None):
-        return None
     shown = {label(value): code for code, value in enumerate(mechanism.published.values)}
     coded = [(int(at), shown[label(y)], index[label(x)], rows) for at, y, x, rows in lines if x is not None]
     agree, chance, true, rows = (sum(figures) for figures in zip(*_by_table(mechanism, coded), strict=True))
