@@ -18,6 +18,7 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.graded import CardOrbit, GradedMatrix
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.matrix.windows import Parts, WindowsMatrix
@@ -54,9 +55,48 @@ def _random_ranges(rng: np.random.Generator) -> WindowsMatrix:
     return Parts.within(order, width, share, blocks, 1 + Fraction(int(rng.integers(1, 80)), 10)).matrix()
 
 
+def _random_graded(rng: np.random.Generator, empty: int = 0) -> GradedMatrix:
+    """Return cards of two or three classes with any words; with empty places, rings are larger, and blocks half."""
+    levels = int(rng.integers(2, 4))
+    sizes = rng.integers(9, 12, levels) if empty else rng.integers(1, 5, levels)
+    rings = tuple(int(size) + int(rng.integers(0, empty + 1)) for size in sizes)
+    classes = rng.permutation(np.repeat(np.arange(levels), sizes)).astype(np.int32)
+    while True:
+        orbits = [_random_blocks(rng, rings, bool(empty)) for _ in range(int(rng.integers(1, 4)))]
+        held, lacked = np.array([_held(rings, blocks) for blocks in orbits]).transpose(1, 0, 2)
+        if all(any(blocks is None or blocks.size for blocks in each) for each in orbits) and lacked.sum(axis=0).all():
+            break
+    high, low = rng.random(held.shape) + 1, rng.random(held.shape) + 0.3
+    total = (held * high + lacked * low).sum(axis=0)
+    return GradedMatrix.from_floats(classes, rings, orbits, list(zip(high / total, low / total, strict=True)), 1e-12)
+
+
+Blocks = tuple[np.ndarray | None, ...]
+
+
+def _random_blocks(rng: np.random.Generator, rings: tuple[int, ...], half: bool) -> Blocks:
+    number, found = int(rng.integers(1, 3)), []
+    for ring in rings:
+        k = int(rng.choice([0, ring // 2, ring]) if half else rng.integers(0, ring + 1))
+        blocks = [np.sort(rng.permutation(ring)[:k]) for _ in range(number)]
+        found.append(None if k == ring else np.array(blocks, dtype=np.int32).reshape(number, k))
+    return tuple(found)
+
+
+def _held(rings: tuple[int, ...], blocks: Blocks) -> tuple[list[int], list[int]]:
+    """Return how many cards hold a value of each class, and how many lack it."""
+    turned = [ring for ring, each in zip(rings, blocks, strict=True) if each is not None and each.size]
+    cards = math.lcm(*turned) * max((len(each) for each in blocks if each is not None), default=1)
+    held = [cards if each is None else cards * each.shape[1] // ring for ring, each in zip(rings, blocks, strict=True)]
+    return held, [cards - count for count in held]
+
+
 def _cases() -> list[Matrix]:
     rng = np.random.default_rng(11)
-    return [make(rng) for make in (_random_block, _random_deck, _random_dense, _random_ranges) for _ in range(60)]
+    return [
+        *(make(rng) for make in (_random_block, _random_deck, _random_dense, _random_ranges) for _ in range(60)),
+        *(_random_graded(np.random.default_rng(seed)) for seed in range(150)),
+    ]
 
 
 def _integers(matrix: Matrix) -> list[list[int]]:
@@ -82,7 +122,9 @@ def _close(one: Fraction | None, other: Fraction | None, matrix: Matrix) -> bool
     """Whether two factors are equal; a deck's may be too large by the unit that uses its words up."""
     if one is None or other is None:
         return one == other
-    return one == other or (isinstance(matrix, DeckMatrix) and other <= one <= other * (1 + Fraction(1, 2**50)))
+    return one == other or (
+        isinstance(matrix, DeckMatrix | GradedMatrix) and other <= one <= other * (1 + Fraction(1, 2**50))
+    )
 
 
 @pytest.mark.parametrize("matrix", _cases(), ids=lambda matrix: type(matrix).__name__)
@@ -150,11 +192,13 @@ def test_everything_a_matrix_answers(matrix: Matrix) -> None:
     assert np.allclose(matrix.solve_transposed(values), values @ inverse, atol=1e-9 * size)
     assert np.allclose(matrix.inverse_squared_apply(published), published @ (inverse**2).T, atol=1e-9 * size**2)
     scaled = p if outputs == m else p / np.sqrt(weight)[:, None]
+    if isinstance(matrix, GradedMatrix):
+        scaled = p / np.sqrt(p.sum(axis=1))[:, None]
     unscaled = isinstance(matrix, DeckMatrix)  # all of whose rows have the same sum
     assert matrix.condition_number == pytest.approx(np.linalg.cond(p if unscaled else scaled), rel=1e-6)
 
 
-@pytest.mark.parametrize("matrix", _cases()[:120], ids=lambda matrix: type(matrix).__name__)
+@pytest.mark.parametrize("matrix", [*_cases()[:120], *_cases()[240:300]], ids=lambda matrix: type(matrix).__name__)
 def test_words_are_drawn_as_the_integers_say(matrix: Matrix) -> None:
     """Stretches of words that the description gives are drawn alike, and add up to every output's integer."""
     for x in range(matrix.size):
@@ -177,6 +221,13 @@ def _stretches(matrix: Matrix, x: int) -> list[int]:
         own = matrix.classes[x]
         spread = [row[own] for row, size in zip(matrix.weights, matrix.sizes, strict=True) for _ in range(size)]
         return [*(words for words in spread if words), WORDS - sum(spread)]
+    if isinstance(matrix, GradedMatrix):
+        own, lengths = int(matrix.classes[x]), []
+        counts = [_held(matrix.rings, orbit.blocks) for orbit in matrix.orbits]
+        for kind in range(2):
+            for orbit, count in zip(matrix.orbits, counts, strict=True):
+                lengths += [(orbit.inside, orbit.outside)[kind][own]] * count[kind][own]
+        return [*lengths, *[1] * (WORDS - sum(lengths))]
     assert isinstance(matrix, DeckMatrix)
     with_it = len(matrix.blocks) * matrix.members
     held, lacking = [matrix.inside] * with_it, [matrix.outside] * (matrix.outputs - with_it)
@@ -211,6 +262,93 @@ def test_cards_that_hold_the_same_values_become_one() -> None:
     assert one.largest_ratio <= 3
     lines = DeckMatrix.within(7, np.array([[0, 1, 3]], dtype=np.int32), Fraction(3))
     assert lines.with_distinct_cards() is lines
+
+
+def test_a_graded_deck_by_hand() -> None:
+    """FG Example 1: four cards {1.5, 1, 1, 1} and {1.5, 2.25, 2.25, 1} with its rotations, 4/15 and 2/15 each.
+
+    A strict value, alone in its class, and three others on a ring.
+    """
+    strict = CardOrbit((None, np.zeros((1, 0), dtype=np.int32)), (1, 1), (1, 1))
+    pairs = CardOrbit((np.zeros((1, 0), dtype=np.int32), np.array([[0, 1]], dtype=np.int32)), (1, 1), (1, 1))
+    entries = [
+        (np.array([1.5, 1]) * 4 / 15, np.array([1.5, 1]) * 4 / 15),
+        (np.array([1.5, 2.25]) * 2 / 15, np.array([1.5, 1]) * 2 / 15),
+    ]
+    classes = np.array([0, 1, 1, 1], dtype=np.int32)
+    deck = GradedMatrix.from_floats(classes, (1, 3), [strict.blocks, pairs.blocks], entries, 0.0)
+    assert [deck.card(y).tolist() for y in range(deck.outputs)] == [[0], [1, 2], [2, 3], [1, 3]]
+    assert np.allclose(deck.dense()[:2] * 15, [[6, 4, 4, 4], [3, 4.5, 4.5, 2]])
+    assert float(deck.upward(0) or 0) == pytest.approx(1.5)
+    assert float(deck.upward(2) or 0) == pytest.approx(2.25)
+    x = np.full(4, 1 / 4)
+    error = (deck.inverse_squared_apply(deck.apply(x)) - x).sum()
+    assert error == pytest.approx(31.8, abs=0.05)  # MATRICES, section 4.3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rings_with_empty_places(seed: int) -> None:
+    """Estimates are unbiased and sum to the records, though nothing stands on some places."""
+    rng = np.random.default_rng(seed)
+    matrix = _random_graded(rng, empty=2)
+    assert matrix.card_sizes == (
+        min(matrix.card(y).size for y in range(matrix.outputs)),
+        max(matrix.card(y).size for y in range(matrix.outputs)),
+    )
+    p = matrix.dense()
+    assert np.allclose(p.sum(axis=0), 1, atol=1e-9)
+    held = np.array([[x in matrix.card(y) for x in range(matrix.size)] for y in range(matrix.outputs)])
+    published = rng.random((2, matrix.outputs))
+    assert np.allclose(matrix.uncorrected(published), published @ (held / held.sum(axis=1, keepdims=True)))
+    ratios = [p[:, [i]] / np.delete(p, i, axis=1) for i in range(matrix.size)]
+    for i, ratio in enumerate(ratios):
+        assert float(matrix.upward(i) or 0) == pytest.approx(ratio.max())
+        assert float(matrix.downward(i) or 0) == pytest.approx((1 / ratio).max())
+    if matrix.is_invertible:
+        inverse = matrix.solve(np.eye(matrix.outputs)).T
+        size = np.abs(inverse).max()
+        assert np.allclose(inverse @ p, np.eye(matrix.size), atol=1e-9 * size)
+        assert np.allclose(inverse.sum(axis=0), 1, atol=1e-9 * size)
+        y = rng.random((2, matrix.size))
+        assert np.allclose(matrix.solve_transposed(y), y @ inverse, atol=1e-9 * size)
+        assert np.allclose(matrix.inverse_squared_apply(published), published @ (inverse**2).T, atol=1e-9 * size**2)
+
+
+def test_graded_cards_that_hold_the_same_values_become_one() -> None:
+    blocks = (np.array([[0], [0]], dtype=np.int32), np.array([[0, 1], [0, 2]], dtype=np.int32))
+    entries = [(np.array([0.02, 0.03]), np.array([0.01, 0.015]))]
+    held, lacked = _held((2, 4), blocks)
+    scale = held * entries[0][0] + lacked * entries[0][1]
+    classes = np.array([0, 0, 1, 1, 1, 1], dtype=np.int32)
+    deck = GradedMatrix.from_floats(classes, (2, 4), [blocks], [(entries[0][0] / scale, entries[0][1] / scale)], 0.0)
+    one = deck.with_distinct_cards()
+    cards = [tuple(deck.card(y).tolist()) for y in range(deck.outputs)]
+    assert len(set(cards)) == one.outputs < deck.outputs
+    columns, joined = _integers(deck), _integers(one)
+    for x in range(6):
+        for y in range(one.outputs):
+            same = [n for n in range(deck.outputs) if cards[n] == tuple(one.card(y).tolist())]
+            assert joined[x][y] == sum(columns[x][n] for n in same)
+
+
+def test_a_graded_deck_is_refused_unless_its_words_add_up() -> None:
+    none, one = np.zeros((1, 0), dtype=np.int32), np.array([[0]], dtype=np.int32)
+    classes = np.array([0, 1, 1], dtype=np.int32)
+    good = CardOrbit((None, one), (WORDS // 2, WORDS // 2), (WORDS // 2, WORDS // 2))
+    assert GradedMatrix(classes, (1, 2), (good,)).outputs == 2
+    for orbit, problem in (
+        (CardOrbit((None, one), (WORDS // 2, WORDS // 2), (WORDS // 2, WORDS // 3)), "do not sum"),
+        (CardOrbit((none, none), (WORDS // 2,) * 2, (WORDS // 2,) * 2), "holds a value"),
+        (CardOrbit((None, one + 2), (WORDS // 2,) * 2, (WORDS // 2,) * 2), "some places"),
+        (CardOrbit((None, one), (WORDS // 2,) * 2, (WORDS // 3, WORDS // 2)), "does not split"),
+        (CardOrbit((one,), (1,), (1,)), "for each class"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            GradedMatrix(classes, (1, 2), (orbit,))
+    with pytest.raises(ValueError, match="a place for each value"):
+        GradedMatrix(classes, (1, 1), (good,))
+    with pytest.raises(ValueError, match="every class"):
+        GradedMatrix(classes, (1, 1, 1), (good,))
 
 
 def test_decks_never_exceed_their_factor() -> None:

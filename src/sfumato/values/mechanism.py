@@ -243,7 +243,7 @@ def _check_sets(labels: Sequence[str], matrix: Matrix) -> None:
         raise ValueError(f"the value {bad!r} holds {BETWEEN!r}, which stands between the values of a set")
     if len(set(labels)) < len(labels):
         raise ValueError(f"the missing value and the value {label(None)!r} would be written alike")
-    if (listed := matrix.outputs * matrix.card(0).size) > MOST_LISTED:
+    if (listed := matrix.outputs * matrix.card_sizes[1]) > MOST_LISTED:
         raise ValueError(f"{matrix.outputs:,} sets list {listed:,} values, more than {MOST_LISTED:,}")
 
 
@@ -319,6 +319,10 @@ def read_matrix(raw: dict[str, Any]) -> Matrix:
         from sfumato.values.matrix.windows import WindowsMatrix
 
         return WindowsMatrix.read_parts(parts)
+    if (graded := raw.get("graded")) is not None:
+        from sfumato.values.matrix.graded import GradedMatrix
+
+        return GradedMatrix.read(graded)
     from sfumato.values.matrix.deck import DeckMatrix
 
     return DeckMatrix.read(raw["deck"])

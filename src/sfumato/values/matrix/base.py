@@ -9,6 +9,7 @@ of values, of which one that holds the true value is likelier. All products are 
     dense.py        any columns of integers, up to four million
     deck.py         sets of k values, shifted round the domain: everything in O(K log K)
     windows.py      neighbouring values, and such sets beside them: a dense matrix of few integers
+    graded.py       sets of some values of each class, shifted round the classes: likewise
     product.py      several columns that were randomized independently of each other, for estimates
 
 "The inverse" of a matrix with more outputs than values is A = (P^T D^-1 P)^-1 P^T D^-1 with D = diag(P 1): A P = I, so
@@ -105,6 +106,11 @@ class Matrix(Estimable, Protocol):
     def card(self, number: int) -> CodeArray:
         """Return the values that a published output stands for, ascending: itself, or those of the card."""
         return np.array([number], dtype=np.int32)
+
+    @property
+    def card_sizes(self) -> tuple[int, int]:
+        """The least and the largest number of values that an output stands for."""
+        return 1, 1
 
     def holds(self, published: Codes, true: Codes) -> BoolArray:
         """Return whether what is published is the true value, or a card that holds it, of each pair of codes."""

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.matrix.base import Codes, Direction, Matrix
-from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.dense import joined_cards
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
 
 MOST_CARDS = 1 << 20
@@ -103,6 +103,10 @@ class DeckMatrix(Matrix):
     def card(self, number: int) -> CodeArray:
         block, shift = divmod(number, self.values)
         return np.sort((self.blocks[block] + np.int32(shift)) % np.int32(self.values))
+
+    @property
+    def card_sizes(self) -> tuple[int, int]:
+        return self.members, self.members
 
     @property
     def publishes_values(self) -> bool:
@@ -194,11 +198,9 @@ class DeckMatrix(Matrix):
         return np.asarray(gain**2 * both + self._low * (2 * gain * self._with + self._low * self.outputs))
 
     def likeliest(self, shares: FloatArray) -> FloatArray:
-        best = np.empty(self.outputs)
-        for number in range(self.outputs):
-            on = self.holds(np.full(self.values, number), np.arange(self.values))
-            best[number] = max(self._high * shares[on].max(), self._low * shares[~on].max())
-        return best
+        values = np.arange(self.values)
+        on, off = (best_of_cards(self, values, shares, is_held) for is_held in (True, False))
+        return np.maximum(self._high * on, self._low * off)
 
     def dense(self) -> FloatArray:
         cards, values = np.arange(self.outputs)[:, None], np.arange(self.values)[None, :]
@@ -210,18 +212,14 @@ class DeckMatrix(Matrix):
         Their integers are added up, which leaves every ratio as it is, or nearer to 1.
         """
         cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
-        if len(distinct := sorted(set(cards))) == len(cards):
+        if len(set(cards)) == len(cards):
             return self
-        place = {card: number for number, card in enumerate(distinct)}
         grid = np.arange(self.outputs)[None, :], np.arange(self.values)[:, None]
         own = np.where(self.holds(*grid), np.uint64(self.inside), np.uint64(self.outside))
         block, value = (part[self._with : self._with + self._left] for part in self._places)
         for x in range(self.values):
             own[x, block * self.values + (x - value) % self.values] += np.uint64(1)
-        columns = np.zeros((self.values, len(distinct)), dtype=np.uint64)
-        for number, card in enumerate(cards):
-            columns[:, place[card]] += own[:, number]
-        return DenseMatrix(columns, tuple(distinct))
+        return joined_cards(own, cards)
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
@@ -377,3 +375,19 @@ class DeckMatrix(Matrix):
         number = len(self.blocks)
         block = np.concatenate([np.repeat(np.arange(number), part.shape[1]) for part in (self.blocks, self._off)])
         return block.astype(np.int32), np.concatenate([self.blocks.ravel(), self._off.ravel()])
+
+
+def best_of_cards(matrix: Matrix, values: Codes, shares: FloatArray, is_held: bool) -> FloatArray:
+    """Return the largest share of some values that each card holds, or lacks; 0 where there is none.
+
+    The values are taken from the most frequent on, each for the cards that are left: a part of them that falls quickly.
+    """
+    best = np.zeros(matrix.outputs)
+    left = np.arange(matrix.outputs)
+    for value in values[np.argsort(-shares[values], kind="stable")].tolist():
+        if not left.size:
+            break
+        found = matrix.holds(left, np.full(left.size, value)) == is_held
+        best[left[found]] = shares[value]
+        left = left[~found]
+    return best

@@ -107,6 +107,11 @@ class DenseMatrix(Matrix):
     def card(self, number: int) -> CodeArray:
         return np.array(self.cards[number] if self.cards else [number], dtype=np.int32)
 
+    @property
+    def card_sizes(self) -> tuple[int, int]:
+        sizes = {len(card) for card in self.cards} or {1}
+        return min(sizes), max(sizes)
+
     def holds(self, published: Codes, true: Codes) -> BoolArray:
         return np.asarray(self._on_card[true, published])
 
@@ -340,6 +345,16 @@ def over_windows(entries: npt.NDArray[Entry], width: int, extreme: np.ufunc) -> 
         step = min(rows, width - rows, len(found) - 1)
         found, rows = extreme(found[:-step], found[step:]), rows + step
     return found
+
+
+def joined_cards(columns: WordArray, cards: Sequence[tuple[int, ...]]) -> DenseMatrix:
+    """Return the matrix in which cards that hold the same values are one; columns: [true, card] of all of them."""
+    distinct = sorted(set(cards))
+    place = {card: number for number, card in enumerate(distinct)}
+    joined = np.zeros((len(columns), len(distinct)), dtype=np.uint64)
+    for number, card in enumerate(cards):
+        joined[:, place[card]] += columns[:, number]
+    return DenseMatrix(joined, tuple(distinct))
 
 
 def _ascends(card: Sequence[int]) -> bool:
