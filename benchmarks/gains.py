@@ -7,7 +7,7 @@ and the time that the matrix of every method takes, of as many values as it can 
 
     staircase    fine-grain, objective "error", both directions
     subset       sets of k values under the strictest gamma
-    graded       sets for up to three classes of gammas, the best of all that publish anything
+    graded       cards for up to three classes of gammas: subset with graded = true
     cover        fine-grain, objective "error", upward only; beside it the paper's matrix, as published
 """
 
@@ -24,16 +24,17 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sfumato.claims.claim import BOTH, UPWARD
-from sfumato.methods.fine_grain import least_error
 from sfumato.methods.fine_grain_solver import solve_upward
+from sfumato.methods.least_error import least_error
 from sfumato.methods.ordered.design import best_mixture, best_plateau, best_ranges, errors_of, windows
 from sfumato.methods.ordered.drawing import OrderedDrawing
 from sfumato.methods.ordered.geometric import Geometric
 from sfumato.methods.ordered.plateau import MOST_SEARCHED, Plateau
 from sfumato.methods.ordered.ranges import Ranges
 from sfumato.methods.perturbation import round_within
-from sfumato.methods.staircase import effective, grouped, uniform_error
-from sfumato.methods.subset.graded import graded_subsets
+from sfumato.methods.staircase import uniform_error
+from sfumato.methods.subset.design import best_subset
+from sfumato.methods.subset.graded_deck import make_graded_deck
 from sfumato.methods.subset.method import best_deck
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
@@ -42,7 +43,7 @@ from sfumato.values.mechanism import Bound
 
 TOLERANCES = (2.0, 3.0, 5.0, 10.0, 20.0)
 GAMMAS = {"eps .5": math.exp(0.5), "eps 1": math.e, "g 4": 4.0, "eps 2": math.exp(2)}
-CLASSES = 3
+GRADED = (((5, 2), (35, 4)), ((1, 2), (39, 4)), ((5, 4), (35, 16)), ((30, 2), (270, 4)))
 LARGE = 15_000
 DENSE = 2_000
 
@@ -82,12 +83,11 @@ def errors(shares: FloatArray, gammas: FloatArray) -> dict[str, float]:
     """Return every choice relative to uniform."""
     bounds, equal, least = bounds_of(gammas), np.ones(shares.size), float(gammas.min())
     uniform = uniform_error(least, shares.size)
-    levels, classes = np.unique(grouped(effective(gammas), CLASSES), return_inverse=True)
-    sizes = np.bincount(classes).tolist()
+    graded, found_subset = make_graded_deck(bounds), error(best_deck(shares.size, Fraction(least)), shares)
     found = {
         "staircase": error(least_error(bounds, BOTH, gammas, equal), shares),
-        "subset": error(best_deck(shares.size, Fraction(least)), shares),
-        "graded": graded_subsets(sizes, levels.tolist()).error,
+        "subset": found_subset,
+        "graded": found_subset if graded is None else error(graded.matrix, shares),
         "as published, upward": error(round_within(solve_upward(gammas, shares), bounds, UPWARD), shares),
         "cover, upward": error(least_error(bounds, UPWARD, gammas, equal), shares),
     }
@@ -102,8 +102,20 @@ def main() -> None:
         print(f"\n{name}, {shares.size} values; uniform = 1\n{'':22}" + "".join(f"{title:>9}" for title in columns))
         for choice in next(iter(found.values())):
             print(f"{choice:22}" + "".join(f"{found[title][choice]:>9.3f}" for title in columns))
+    graded()
     ordered()
     times()
+
+
+def graded() -> None:
+    """Print the errors of the cards beside those of all graded sets: the table of 5.2."""
+    print("\nclasses of gammas, equal counts: subset with the smallest, all graded sets, and the cards")
+    for classes in GRADED:
+        bounds = tuple(Bound(Fraction(gamma)) for size, gamma in classes for _ in range(size))
+        found = make_graded_deck(bounds)
+        assert found is not None
+        plain = best_subset(float(classes[0][1]), len(bounds)).error
+        print(f"  {classes!s:24}{plain:>10,.1f}{found.best:>10,.1f}{found.error:>10,.1f}")
 
 
 def ordered() -> None:
@@ -135,6 +147,7 @@ def times() -> None:
         ("staircase", LARGE, lambda: least_error(bounds_of(gammas), BOTH, gammas, np.ones(LARGE))),
         ("cover", LARGE, lambda: least_error(bounds_of(gammas), UPWARD, gammas, np.ones(LARGE))),
         ("subset", LARGE, lambda: best_deck(LARGE, Fraction(4))),
+        ("graded", LARGE, lambda: graded_cards((Bound(Fraction(2)),) * 5000 + (Bound(Fraction(4)),) * (LARGE - 5000))),
         ("staircase", DENSE, lambda: least_error(bounds_of(few), BOTH, few, np.ones(DENSE))),
         ("plateau, alpha stated", DENSE, lambda: in_order(Plateau(alpha=0.7), DENSE)),
         ("plateau", MOST_SEARCHED, lambda: in_order(Plateau(), MOST_SEARCHED)),
@@ -151,6 +164,12 @@ def times() -> None:
         start = perf_counter()
         plan()
         print(f"  {title:24}{m:>8,} values{perf_counter() - start:8.2f}")
+
+
+def graded_cards(bounds: tuple[Bound, ...]) -> Matrix:
+    found = make_graded_deck(bounds)
+    assert found is not None
+    return found.matrix
 
 
 def in_order(method: OrderedDrawing, m: int) -> Matrix:

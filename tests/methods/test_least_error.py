@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.claims.claim import BOTH, UPWARD
-from sfumato.methods.fine_grain import least_error
+from sfumato.methods.least_error import least_error
 from sfumato.methods.subset.method import best_deck
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound

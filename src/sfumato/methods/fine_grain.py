@@ -21,24 +21,20 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sfumato.claims.claim import BOTH, UPWARD
-from sfumato.claims.odds import keeps
-from sfumato.errors import Infeasible
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
+from sfumato.methods.least_error import least_error
 from sfumato.methods.matrix_file import read_columns, round_given
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbation import Perturbing, Weights, round_within, strictest_retention
 from sfumato.methods.perturbed import Choice, PerturbationFigures
+from sfumato.methods.staircase import effective
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import MOST_CARDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.profile import Profile
 from sfumato.values.sets import SetBound, of_each, strictest_gamma
-
-MORE_NOISE = range(52, 20, -2)
-"""Added to all entries alike, in powers of 1/2, until all bounds hold on the integers."""
 
 
 class FineGrain(Perturbing):
@@ -156,45 +152,11 @@ class FineGrain(Perturbing):
         return solve(gamma, weight, floor)
 
 
-def least_error(
-    bounds: Sequence[Bound],
-    directions: Sequence[Direction],
-    gamma: FloatArray,
-    weight: FloatArray,
-    sets: Sequence[SetBound] = (),
-) -> Matrix:
-    """Return the integers of the staircase, or upward only of cover noise, that keep every bound exactly.
-
-    Noise is rounded up, which helps the ratios of own entries; a little more of it, alike for all values, helps those
-    of others. The least that passes the exact check is taken. `gamma` holds each value to the sets that it is in.
-    """
-    from sfumato.methods.set_staircase import least_error_blocks
-    from sfumato.methods.staircase import cover
-
-    stated = [(each.inside(gamma.size), float(each.bound.gamma)) for each in sets if each.bound.gamma is not None]
-    upward = "downward" not in directions
-    blocks = cover(gamma) if upward else least_error_blocks(gamma, _gammas(bounds), stated, weight / weight.sum())
-    if blocks.gammas.size == 1:
-        return round_within(strictest_retention(gamma), of_each(bounds, sets), directions)
-    for noise in (0.0, *(2.0**-bits for bits in MORE_NOISE)):
-        matrix = BlockMatrix.from_floats(blocks.classes.astype(np.int32), blocks.off_diagonal, noise)
-        if keeps(matrix, bounds, directions, sets):
-            return matrix
-    raise Infeasible(
-        "A gamma is so close to 1 that 64-bit sampling cannot keep it.",
-        "Ask for a gamma that is larger by a millionth.",
-    )
-
-
-def _gammas(bounds: Sequence[Bound]) -> FloatArray:
-    return np.array([math.inf if bound.gamma is None else float(bound.gamma) for bound in bounds])
-
-
 def _choices(
     figures: PerturbationFigures, directions: Sequence[Direction], gamma: FloatArray, weight: FloatArray
 ) -> Iterator[Choice]:
     """Yield what counts would cost under other choices, for this table."""
-    from sfumato.methods.subset.method import best_deck
+    from sfumato.methods.subset.method import QUICK_CLASSES, best_deck, graded_choice
 
     bounds, sets = figures.bounds, figures.mechanism.sets
     each, strictest = of_each(bounds, sets), strictest_gamma(bounds, sets)
@@ -208,3 +170,5 @@ def _choices(
         yield Choice(name, figures.error_under(matrix))
     if len(figures.domain.parts) == 1 and figures.domain.size <= MOST_CARDS:
         yield Choice("subset", figures.error_under(best_deck(figures.domain.size, strictest)))
+        if "downward" in directions and np.unique(effective(gamma)).size <= QUICK_CLASSES:
+            yield from graded_choice(figures)

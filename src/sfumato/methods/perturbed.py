@@ -414,14 +414,17 @@ def _matrix(figures: PerturbationFigures) -> Iterator[str]:
 def _values(figures: PerturbationFigures) -> Iterator[str]:
     more = figures.domain.size - SHOWN_VALUES
     yield "Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else "")
-    yield f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"
     errors, gammas, retention, diagonal = figures.standard_error, figures.gamma, figures.retention, figures.diagonal
+    of_cards = figures.mechanism.form != "value"  # which retain nothing: they hold the truth, or do not
+    heads = f"{'in its set':>10}" if of_cards else f"{'retention':>10} {'diagonal':>9}"
+    yield f"  {'value':24} {'records':>10} {'gamma':>10} {heads} {'std. error':>11}"
     for c in np.argsort(-figures.counts, kind="stable")[:SHOWN_VALUES]:
         error = "none" if errors is None else f"{errors[c]:,.1f}"
         gamma = "none" if math.isinf(gammas[c]) else f"{gammas[c]:.4g}"
         kept, own = ("none" if math.isnan(p) else f"{p:.4f}" for p in (retention[c], diagonal[c]))
         value, records = figures.domain.labels[c][:24], figures.counts[c]
-        yield f"  {value:24} {records:>10,} {gamma:>10} {kept:>10} {own:>9} {error:>11}"
+        shares = f"{own:>10}" if of_cards else f"{kept:>10} {own:>9}"
+        yield f"  {value:24} {records:>10,} {gamma:>10} {shares} {error:>11}"
 
 
 def _sets(figures: PerturbationFigures) -> Iterator[str]:
@@ -437,7 +440,9 @@ def _sets(figures: PerturbationFigures) -> Iterator[str]:
 
 def _binding(figures: PerturbationFigures) -> Iterator[str]:
     if figures.mechanism.form != "value":
-        yield "What binds: cards that hold a value are drawn as much more often as the strictest requirement allows."
+        strictest = not isinstance(figures.claim, OddsClaim) or figures.claim.scope == "any predicate"
+        allows = "the strictest requirement allows" if strictest else "its requirement and those of its rivals allow"
+        yield f"What binds: cards that hold a value are drawn as much more often as {allows}."
         return
     given, bindings = figures.matrix.retention is None, figures.bindings
     if not bindings:

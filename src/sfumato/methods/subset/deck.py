@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.subset.design import Subset
-from sfumato.values.arrays import FloatArray, IntArray, WordArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray, WordArray
 from sfumato.values.matrix.deck import MOST_CARDS
 
 MOST_BLOCKS = 64
@@ -39,7 +39,7 @@ SMALL_LOSS = 0.002
 """A deck that costs no more than this is good enough."""
 
 _LEAST_POWER = 1e-9  # relative to the mean; the transform errs by 1e-15
-_REAL_GAIN = 1e-9  # a smaller one may be rounding, which differs between machines
+REAL_GAIN = 1e-9  # a smaller one may be rounding, which differs between machines
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ def _searched(m: int, k: int, most_blocks: int) -> FloatArray:
     """
     most = min(most_blocks, MOST_CARDS // m)
     found = []
-    blocks = _scattered(m, k, 0, 1)
+    blocks = scattered(m, k, 0, 1)
     while True:
         search = _Search(blocks)
         search.improve(tries=len(blocks) * min(max(40_000 // m, 3), 20))
@@ -140,7 +140,7 @@ def _searched(m: int, k: int, most_blocks: int) -> FloatArray:
         found.append((search.objective, blocks))
         if search.objective < SMALL_LOSS or 2 * len(blocks) > most:
             return min(found, key=lambda pair: pair[0])[1]
-        blocks = np.vstack((blocks, _scattered(m, k, len(blocks), 2 * len(blocks))))
+        blocks = np.vstack((blocks, scattered(m, k, len(blocks), 2 * len(blocks))))
 
 
 class _Search:
@@ -176,7 +176,7 @@ class _Search:
             transform = np.fft.rfft(changed)
             power = rest + _powers(transform)
             objective = _objective(power, changed.size)
-            if objective < self.objective * (1 - _REAL_GAIN):
+            if objective < self.objective * (1 - REAL_GAIN):
                 self.chosen[block], self._transforms[block] = changed, transform
                 self._power, self.objective = power, objective
                 return at_most, tried
@@ -193,10 +193,13 @@ class _Search:
         weights = -self._transforms[block] / np.maximum(self._power / mean, 1e-3) ** 2
         weights[0] = 0.0
         m = self.chosen.shape[1]
-        slope = np.fft.irfft(weights, m)
-        ranked = np.round(slope / np.abs(slope).max() * 2**30).astype(np.int64)
-        is_member = self.chosen[block] != 0
-        return _least(-ranked, np.flatnonzero(is_member), count), _least(ranked, np.flatnonzero(~is_member), count)
+        return exchanged(np.fft.irfft(weights, m), self.chosen[block] != 0, count)
+
+
+def exchanged(slope: FloatArray, is_member: BoolArray, count: int) -> tuple[IntArray, IntArray]:
+    """Return the members that should leave, by the slope of what is to be lowered, and who should come; best first."""
+    ranked = np.round(slope / max(float(np.abs(slope).max()), 1e-300) * 2**30).astype(np.int64)
+    return _least(-ranked, np.flatnonzero(is_member), count), _least(ranked, np.flatnonzero(~is_member), count)
 
 
 def _least(ranked: IntArray, among: npt.NDArray[np.intp], count: int) -> IntArray:
@@ -219,7 +222,7 @@ def _objective(power: FloatArray, m: int) -> float:
     return float((weights / np.maximum(half, 1e-6 * mean)).sum()) * mean / (m - 1) - 1
 
 
-def _scattered(m: int, k: int, first: int, end: int) -> FloatArray:
+def scattered(m: int, k: int, first: int, end: int) -> FloatArray:
     """Return blocks first, ..., end-1 before any search: the k values whose words are smallest."""
     numbers = np.arange(first * m, end * m, dtype=np.uint64).reshape(end - first, m)
     words = _scrambled(_scrambled(numbers + np.uint64(k << 32)) ^ np.uint64(m))

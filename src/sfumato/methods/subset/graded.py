@@ -66,8 +66,6 @@ class Classes:
         first = np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))[:-1]))
         gamma = effective(all_gammas)[first]
         levels = np.unique(gamma)
-        if levels.size * np.prod(size + 1) / (size.max() + 1) > MOST_ORBITS:
-            raise ValueError("these classes have too many orbits: join classes")
         share = size if shares is None else np.array(shares, dtype=np.float64)
         inside, outside = np.minimum(levels[:, None], gamma), np.maximum(1, levels[:, None] / gamma)
         return cls(size, gamma, share / share.sum(), levels, inside, outside)
@@ -121,8 +119,10 @@ class Graded:
         return inside, outside
 
 
-def graded_subsets(sizes: Sequence[int], gammas: Sequence[float], shares: Sequence[float] | None = None) -> Graded:
-    """Return the optimum for classes of so many values with these gammas.
+def graded_subsets(
+    sizes: Sequence[int], gammas: Sequence[float], shares: Sequence[float] | None = None, gap: float = _GAP
+) -> Graded:
+    """Return the optimum for classes of so many values with these gammas, up to a relative gap.
 
     `shares` are those of whole classes in the table, inside which values are equally frequent; by default all values
     are. Raises ValueError where no gamma is finite, or where there are too many orbits.
@@ -132,17 +132,36 @@ def graded_subsets(sizes: Sequence[int], gammas: Sequence[float], shares: Sequen
     (163.03, [(2.0, (2, 2)), (2.0, (2, 3)), (4.0, (0, 15)), (4.0, (0, 16))])
     """
     classes = Classes.of(sizes, gammas, shares)
-    solved = _solved(*_first_columns(classes), _FIRST_PRECISION)
+    if classes.levels.size * np.prod(classes.size + 1) / (classes.size.max() + 1) > MOST_ORBITS:
+        raise ValueError("these classes have too many orbits: join classes")
+    solved = _solved(*_first_columns(classes), max(_FIRST_PRECISION, gap / 2))
     for _ in range(MOST_ROUNDS):
-        if solved.ratio <= 1 + _GAP / 2 and solved.precision <= _GAP / 2:
+        if solved.ratio <= 1 + gap / 2 and solved.precision <= gap / 2:
             break
-        precision = min(max((solved.ratio - 1) / 100, _GAP / 10), _FIRST_PRECISION)
+        precision = min(max((solved.ratio - 1) / 100, gap / 10), _FIRST_PRECISION)
         solved = _solved(*_extended(solved.columns, solved.weights, solved.new), precision)
     bound = _certified(solved)
-    columns, weights = _supported(solved.columns, solved.weights)
+    columns, weights = _supported(solved.columns, solved.weights, gap)
     value = columns.value(weights)
-    gap = max(value / bound - 1, 0.0) if bound > 0 else math.inf
-    return Graded(classes, columns.orbits(weights), value - 1, gap)
+    left = max(value / bound - 1, 0.0) if bound > 0 else math.inf
+    return Graded(classes, columns.orbits(weights), value - 1, left)
+
+
+def reweighed(
+    found: Graded, sizes: Sequence[int], levels: Sequence[float], parts: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return the best weights of these orbits for classes of other sizes, with the same gammas; and their L2.
+
+    parts: of each class in the sets, [orbit, class]. Raises ValueError where no weights near the old ones sum to one.
+    """
+    classes = Classes.of(sizes, found.classes.gamma.tolist(), None)
+    level = np.searchsorted(found.classes.levels, levels)
+    columns = _Columns(classes, level, parts * classes.size)
+    start = columns.restored(weights)
+    if columns.value(start) == math.inf:
+        raise ValueError("orbits of classes of one size do not serve for those of another")
+    best = columns.restored(_minimised(columns, start, _FIRST_PRECISION)[0])
+    return best, columns.value(best) - 1
 
 
 # --- orbits as columns of the program -------------------------------------------------------------------------------
@@ -279,10 +298,10 @@ def _extended(columns: _Columns, weights: FloatArray, new: _Columns) -> tuple[_C
     return joined, _inside(joined, np.concatenate((weights, np.zeros(len(fresh)))))
 
 
-def _supported(columns: _Columns, weights: FloatArray) -> tuple[_Columns, FloatArray]:
+def _supported(columns: _Columns, weights: FloatArray, gap: float) -> tuple[_Columns, FloatArray]:
     """Drop what nothing needs: weights that the optimum lets vanish, then those that others can take over."""
     order = np.argsort(-weights, kind="stable")
-    most = columns.value(weights) * (1 + _GAP / 10)
+    most = columns.value(weights) * (1 + gap / 10)
     for count in range(1, weights.size + 1):
         kept = order[:count]
         fewer = columns.chosen(kept)
