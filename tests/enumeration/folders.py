@@ -7,6 +7,8 @@ import re
 import tempfile
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
+from math import lcm
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,8 @@ def columns(manifest: Mapping[str, Any], mechanism: int = 0, sub_table: int = 0)
         return _by_classes(**part["blocks"])
     if "deck" in part:
         return _of_cards(**part["deck"])
+    if "graded" in part:
+        return _of_graded(**part["graded"])
     noise = part["noise"]
     size, weights = noise["size"], [int(weight) for weight in noise["weights"]]
     weights = weights * size if len(weights) == 1 else weights
@@ -107,6 +111,49 @@ def _of_cards(values: int, blocks: Sequence[Sequence[int]], inside: str, outside
     return p
 
 
+def graded_cards(
+    classes: Sequence[int], rings: Sequence[int], orbits: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], int, int, list[int]]]:
+    """Return the orbit, the block, the turn and the values of every card of a graded deck."""
+    members = [[code for code, own in enumerate(classes) if own == a] for a in range(len(rings))]
+    found = []
+    for orbit in orbits:
+        turned = [ring for ring, blocks in zip(rings, orbit["blocks"], strict=True) if blocks and blocks[0]]
+        number = max((len(blocks) for blocks in orbit["blocks"] if blocks is not None), default=1)
+        for block, turn in product(range(number), range(lcm(*turned))):
+            held = []
+            for values, ring, blocks in zip(members, rings, orbit["blocks"], strict=True):
+                places = range(ring) if blocks is None else [(d + turn) % ring for d in blocks[block]]
+                held += [values[place] for place in places if place < len(values)]
+            found.append((orbit, block, turn, sorted(held)))
+    return found
+
+
+def _of_graded(
+    classes: Sequence[int], rings: Sequence[int], orbits: Sequence[Mapping[str, Any]]
+) -> list[list[Fraction]]:
+    """A card has inside or outside of its orbit and the value's class, and the first that lack it a unit more.
+
+    First: by orbit, block, the place of the block that the value would be on, and turn.
+    """
+    cards = graded_cards(classes, rings, orbits)
+    found = [[Fraction(0)] * len(classes) for _ in cards]
+    for x, a in enumerate(classes):
+        place = list(classes[:x]).count(a)
+        words = [int(orbit["inside" if x in held else "outside"][a]) for orbit, _, _, held in cards]
+        lacking = []
+        for y, (orbit, block, turn, held) in enumerate(cards):
+            is_split = bool(orbit["blocks"][a] and orbit["blocks"][a][0])
+            if x not in held:
+                own = next(number for number, each in enumerate(orbits) if each is orbit)
+                lacking.append((own, block, (place - turn) % rings[a] if is_split else 0, turn, y))
+        for *_, y in sorted(lacking)[: 2**64 - sum(words)]:
+            words[y] += 1
+        for y, count in enumerate(words):
+            found[y][x] = Fraction(count, 2**64)
+    return found
+
+
 def shown(manifest: Mapping[str, Any]) -> list[Any]:
     """Return what a record shows for each row of the matrix: a value, the values of a card, or its number."""
     mechanism = manifest["mechanisms"][0]
@@ -118,6 +165,8 @@ def shown(manifest: Mapping[str, Any]) -> list[Any]:
         return [f"card {number + 1}" for number in range(len(columns(manifest)))]
     if "cards" in part:
         return ["|".join(values[code] for code in card) for card in part["cards"]]
+    if "graded" in part:
+        return ["|".join(values[code] for code in held) for *_, held in graded_cards(**part["graded"])]
     m, blocks = part["deck"]["values"], part["deck"]["blocks"]
     return ["|".join(values[c] for c in sorted((d + s) % m for d in block)) for block in blocks for s in range(m)]
 

@@ -49,6 +49,9 @@ ANY_STATEMENT = (
 )
 
 
+GRADED = "graded = true"
+
+
 @dataclass(frozen=True)
 class Case:
     """A requirement, and the sentence that is to be held."""
@@ -98,6 +101,12 @@ CASES = {
     ),
     "subset, sets": Case(RHO, "abcd", ANY_STATEMENT, "subset", 'members = 2\nform = "set"'),
     "subset, cards": Case(RHO, "abcde", ANY_STATEMENT, "subset", 'members = 2\nform = "card"'),
+    "subset, graded sets": Case(
+        OWN, "abcd", BY_VALUE.format(back=BACK, change="change"), "subset", GRADED + '\nform = "set"', "single values"
+    ),
+    "subset, graded cards": Case(
+        OWN, "abcd", BY_VALUE.format(back=BACK, change="change"), "subset", GRADED + '\nform = "card"', "single values"
+    ),
     "fine-grain, as published": Case(
         OWN,
         "abcd",
@@ -284,7 +293,18 @@ def test_someone_who_knows_all_others_is_not_promised_anything_where_the_table_d
 # --- the law is the one that releases are drawn from ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["uniform", "fine-grain", "fine-grain, upward only", "subset, sets", "subset, cards"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "uniform",
+        "fine-grain",
+        "fine-grain, upward only",
+        "subset, sets",
+        "subset, cards",
+        "subset, graded sets",
+        "subset, graded cards",
+    ],
+)
 def test_releases_follow_the_law(name: str) -> None:
     """What is published by true values, of 120,000 rows and more; a retention that is off by 5% would fail."""
     case, rows = CASES[name], 40_000

@@ -253,6 +253,10 @@ def _perturbed() -> Iterator[Case]:
     for form in ("set", "card"):
         subset = _named("subset", f'form = "{form}"')
         yield Case(f"subset, {form}s", _policy(subset, "gamma = 2", diagnosis=DECLARED), in_full=form == "set")
+        graded = _named("subset", f'graded = true\nform = "{form}"')
+        yield Case(
+            f"subset, graded {form}s", _policy(graded, RHO + PER_VALUE, diagnosis=DECLARED), in_full=form == "card"
+        )
     aged = {"sensitive": "age", "value": "[30, 40)"}
     for name, options in (
         ("ranges", 'form = "set"'),

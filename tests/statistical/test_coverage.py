@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 from typing import Literal
@@ -28,8 +29,11 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.analyst.randomized import inverse
+from sfumato.methods.subset.method import best_deck, graded_deck
 from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Bound
 from sfumato.values.randomness import SecretKey, Step, simulation
 from tests.conftest import variance_given_table, variance_in_population
 
@@ -71,14 +75,14 @@ class Coverage:
         return f"mean {self.mean:.3%}, cells {self.cells.min():.2%} to {self.cells.max():.2%} ({self.cells.size})"
 
 
-def coverage(truth: Counts, published: FloatArray, variance: FloatArray, matrix: PerturbationMatrix) -> Coverage:
+def coverage(truth: Counts, published: FloatArray, variance: FloatArray, matrix: Matrix) -> Coverage:
     """Return the coverage of the intervals; published and variance are [releases, groups, m]."""
     half = NormalDist().inv_cdf((1 + LEVEL) / 2) * np.sqrt(variance)
     covered = np.abs(inverse.estimate(matrix, published) - truth) <= half
     return Coverage(covered.mean(axis=0)[truth >= LEAST])
 
 
-def variance_for(target: Target, matrix: PerturbationMatrix, published: FloatArray, rows: int) -> FloatArray:
+def variance_for(target: Target, matrix: Matrix, published: FloatArray, rows: int) -> FloatArray:
     if target == "table":
         return variance_given_table(matrix, published)
     return variance_in_population(matrix, published, rows)
@@ -95,7 +99,7 @@ def tables(truth: Counts, target: Target, rng: np.random.Generator) -> Counts:
     return rng.multinomial(truth.sum(), share, size=RELEASES).reshape(RELEASES, *truth.shape)
 
 
-def published_records(matrix: PerturbationMatrix, originals: Counts, key: SecretKey) -> FloatArray:
+def published_records(matrix: Matrix, originals: Counts, key: SecretKey) -> FloatArray:
     """Return published counts by the real path: each record of each release drawn with its own word."""
     m = matrix.size
     published = np.empty(originals.shape)
@@ -108,7 +112,7 @@ def published_records(matrix: PerturbationMatrix, originals: Counts, key: Secret
     return published
 
 
-def published_counts(matrix: PerturbationMatrix, originals: Counts, rng: np.random.Generator) -> FloatArray:
+def published_counts(matrix: Matrix, originals: Counts, rng: np.random.Generator) -> FloatArray:
     """Return published counts from the same law, a multinomial for each cell: fast, for large tables."""
     columns = matrix.dense().T
     columns = columns / columns.sum(axis=1, keepdims=True)
@@ -131,6 +135,48 @@ def test_synthetic_table(kind: str, target: Target) -> None:
     assert found.is_right, str(found)
     errors = inverse.estimate(matrix, published) - SYNTHETIC
     assert (np.abs(errors.mean(axis=0)) <= 5 * errors.std(axis=0) / np.sqrt(RELEASES)).all()  # no bias
+
+
+# --- cards --------------------------------------------------------------------------------------------------
+
+
+STRICT = Bound(Fraction(3))
+CARDS: dict[str, Callable[[], Matrix]] = {
+    "subset": lambda: best_deck(8, Fraction(3)),
+    "graded": lambda: _graded((STRICT,) * 3 + (Bound(Fraction(9)),) * 5),
+}
+
+
+def _graded(bounds: tuple[Bound, ...]) -> Matrix:
+    found = graded_deck(bounds)
+    assert found is not None
+    return found.matrix
+
+
+@pytest.mark.parametrize("target", ["table", "population"])
+@pytest.mark.parametrize("kind", CARDS)
+def test_cards_by_their_law(kind: str, target: Target) -> None:
+    matrix, rng = CARDS[kind](), simulation(7)
+    published = published_counts(matrix, tables(SYNTHETIC, target, rng), rng)
+    variance = variance_for(target, matrix, published, int(SYNTHETIC.sum()))
+    found = coverage(SYNTHETIC, published, variance, matrix)
+    print(f"cards {kind} {target}: {found}")
+    assert found.is_right, str(found)
+    assert not coverage(SYNTHETIC, published, variance * 0.85**2, matrix).is_right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CARDS)
+def test_cards_record_by_record(kind: str) -> None:
+    matrix, originals = CARDS[kind](), tables(SYNTHETIC, "table", simulation(8))
+    published = np.zeros((*originals.shape[:2], matrix.outputs))
+    key, cells = SecretKey.from_seed(13), np.repeat(np.arange(SYNTHETIC.size), SYNTHETIC.ravel())
+    for k in range(RELEASES):
+        drawn = matrix.sample((cells % 8).astype(np.int32), key.words(Step.PERTURB, file=k, start=0, count=cells.size))
+        np.add.at(published[k], (cells // 8, drawn), 1)
+    found = coverage(SYNTHETIC, published, variance_for("table", matrix, published, int(SYNTHETIC.sum())), matrix)
+    print(f"cards {kind}, record by record: {found}")
+    assert found.is_right, str(found)
 
 
 # --- the test of the test -----------------------------------------------------------------------------------

@@ -189,6 +189,30 @@ class Windows(Part):
     outside: tuple[Weight, Weight]
 
 
+class GradedOrbit(Part):
+    """Cards with equally many values of each class, drawn with weights that depend on the class of the true value."""
+
+    blocks: tuple[tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None, ...] = Field(
+        description="For each class its blocks, by places of the ring; null: all values of the class are on every card."
+    )
+    inside: tuple[Weight, ...] = Field(description="For each class: the weight of a card that holds the true value.")
+    outside: tuple[Weight, ...] = Field(description="For each class: the weight of a card that does not.")
+
+
+class GradedPart(Part):
+    """A deck by classes of values. The values of class l stand on a ring of rings[l] places, the last may be empty.
+
+    The cards of an orbit are its blocks, one after the other, each turned by s = 0, 1, ... as often as the least common
+    multiple of the rings of which blocks have some places: they hold the values on the places (d + s) modulo rings[l].
+    What is left of 2^64 goes to the first cards that do not hold the true value, a unit each: by orbit, block, the
+    place of the block on which the value would be, and s.
+    """
+
+    classes: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The class of each value, from 0.")
+    rings: tuple[Annotated[int, Field(ge=1)], ...]
+    orbits: tuple[GradedOrbit, ...]
+
+
 class BoundPart(Part):
     """What was required of a value; exact fractions as text. gamma null: nothing."""
 
@@ -234,6 +258,7 @@ class SubTablePart(Part):
     blocks: Annotated[Blocks | None, Field(exclude_if=_is_none)] = None
     deck: Annotated[Deck | None, Field(exclude_if=_is_none)] = None
     windows: Annotated[Windows | None, Field(exclude_if=_is_none)] = None
+    graded: Annotated[GradedPart | None, Field(exclude_if=_is_none)] = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
     sets: Annotated[tuple[SetPart, ...] | None, Field(exclude_if=_is_none)] = Field(
         None,
@@ -243,8 +268,9 @@ class SubTablePart(Part):
 
     @model_validator(mode="after")
     def _has_one_matrix(self) -> SubTablePart:
-        if sum(each is not None for each in (self.noise, self.columns, self.blocks, self.deck, self.windows)) != 1:
-            raise ValueError("a sub-table has one matrix, by noise, columns, blocks, deck or windows")
+        kinds = (self.noise, self.columns, self.blocks, self.deck, self.windows, self.graded)
+        if sum(matrix is not None for matrix in kinds) != 1:
+            raise ValueError("a sub-table has one matrix, by noise, columns, blocks, deck, windows or graded")
         if self.cards is not None and self.columns is None:
             raise ValueError("cards go with a matrix by columns")
         return self

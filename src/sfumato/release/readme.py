@@ -9,8 +9,6 @@ from sfumato.values.attributes import MISSING_LABEL, Domain
 from sfumato.values.computed import listed
 
 SHOWN_VALUES = 40
-MOST_LOOKED_AT = 10_000
-"""Cards whose sizes are compared: those of a deck repeat after as many cards as there are values."""
 
 TREATMENTS = {
     "randomized": "randomized; estimate counts, do not count rows",
@@ -91,8 +89,8 @@ def _randomized_use(manifest: Manifest) -> list[str]:
 def _cards(mechanism: MechanismPart) -> Iterator[str]:
     """Say what a card stands for, and that the truth may lie outside."""
     name, matrix = mechanism.domain[0].name, mechanism.value.matrix
-    sizes = {matrix.card(number).size for number in range(min(matrix.outputs, MOST_LOOKED_AT))}
-    values = f"{min(sizes)} of" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)} of"
+    fewest, most_of = matrix.card_sizes
+    values = f"{fewest} of" if fewest == most_of else f"{fewest} to {most_of} of"
     least, most = (f"{share:.1%}" for share in (matrix.holds_truth.min(), matrix.holds_truth.max()))
     share = least if least == most else f"{least} to {most}"
     what = "a set of values" if mechanism.form == "set" else "the number of a card, which stands for a set of values"
@@ -108,6 +106,11 @@ def _cards(mechanism: MechanismPart) -> Iterator[str]:
 def _numbering(table: SubTablePart) -> str:
     if table.deck:
         return "card b m + s + 1 holds the values number (d + s) mod m, for every d of block b, all counted from 0."
+    if table.graded:
+        return (
+            "the cards of an orbit of `graded` are its blocks, turned by s = 0, 1 and so on; a card holds, of each "
+            "class, the values on the places (d + s) mod ring for all d of the block."
+        )
     if table.windows:
         return (
             "the cards are all windows of `width` neighbouring values, cut at both ends of the `order`, and all shifts "

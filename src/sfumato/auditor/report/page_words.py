@@ -29,7 +29,6 @@ TREATMENTS = {
 """What is published as it is."""
 DIRECTIONS = {"upward": "a low belief does not rise too far", "downward": "a high belief does not fall too far"}
 SHOWN_BOUNDS = 25
-MOST_CARDS = 20_000  # whose sizes are compared: those of a deck repeat
 MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
@@ -98,8 +97,8 @@ def of_cards(mechanism: Mechanism) -> str:
     """Say what is published of a record, and that the truth may lie outside."""
     name, matrix, held = mechanism.domain.name, mechanism.matrix, mechanism.matrix.holds_truth
     low, high = percent(float(held.min())), percent(float(held.max()))
-    sizes = sorted({matrix.card(number).size for number in range(min(matrix.outputs, MOST_CARDS))})
-    members = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    fewest, most = matrix.card_sizes
+    members = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     shown = "" if mechanism.form == "set" else ", which is named by the number of its card"
     return (
         f"In place of its {name} each record was published with a set of {members} of the {matrix.size:,} values, one "

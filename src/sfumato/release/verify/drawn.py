@@ -258,7 +258,8 @@ def unseen(manifest: Manifest, of_claim: list[Check]) -> Iterator[Check]:
         if len(manifest.mechanisms) == 1
         else f"That {columns} were drawn with these matrices, each row and column by itself, from a secret key.",
     )
-    if any(table.deck or table.windows for mechanism in manifest.mechanisms for table in mechanism.sub_tables):
+    kinds = (table for mechanism in manifest.mechanisms for table in mechanism.sub_tables)
+    if any(table.deck or table.windows or table.graded for table in kinds):
         yield needs_audit("deck", "That the cards are those of the public search, and were not chosen by the table.")
     yield from of_claim
     if not manifest.data.shuffled:
