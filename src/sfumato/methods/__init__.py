@@ -45,9 +45,6 @@ METHODS: list[type[Method]] = [
 ]
 """All methods, in the order in which they are named and compared."""
 
-KNOWN: list[type[Method]] = [*METHODS, Several]
-"""With the one that a policy states by its columns, and not by its name."""
-
 __all__ = ["METHODS", "Method", "load_plan", "named", "options", "plan", "read_method", "several", "title_of"]
 
 
@@ -84,7 +81,7 @@ def load_plan(path: str | Path) -> Plan:
 
 def named(name: str) -> type[Method]:
     """Return the method of this name; raise `UsageError` if there is none."""
-    for method in KNOWN:
+    for method in (*METHODS, Several):  # which a policy states by its columns, and not by its name
         if method.name == name:
             return method
     names = [method.name for method in METHODS]
@@ -93,7 +90,7 @@ def named(name: str) -> type[Method]:
 
 def title_of(name: str) -> str:
     """Return what a method is called in a sentence; of one that is not known here its name."""
-    return next((method.title for method in KNOWN if method.name == name), name)
+    return next((method.title for method in (*METHODS, Several) if method.name == name), name)
 
 
 def options() -> Iterator[tuple[str, type[Method]]]:
