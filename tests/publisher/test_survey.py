@@ -497,7 +497,7 @@ def test_json_has_the_documented_keys() -> None:
     plain = json.loads(json.dumps(surveyed(pa.table(SMALL), small_policy()).to_dict(), allow_nan=False))
     assert list(plain) == [
         "table", "rows", "columns", "warnings", "uniqueness", "sensitive", "row_order", "prediction", "persons",
-        "feasibility", "errors",
+        "feasibility", "errors", "apart",
     ]  # fmt: skip
     assert list(plain["columns"][0]) == [
         "name", "type", "role", "distinct", "missing", "looks_missing", "missing_texts", "numbers", "whole", "low",

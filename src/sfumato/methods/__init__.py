@@ -81,7 +81,7 @@ def load_plan(path: str | Path) -> Plan:
 
 def named(name: str) -> type[Method]:
     """Return the method of this name; raise `UsageError` if there is none."""
-    for method in (*METHODS, Several):  # which a policy states by its columns, and not by its name
+    for method in _known():
         if method.name == name:
             return method
     names = [method.name for method in METHODS]
@@ -90,7 +90,12 @@ def named(name: str) -> type[Method]:
 
 def title_of(name: str) -> str:
     """Return what a method is called in a sentence; of one that is not known here its name."""
-    return next((method.title for method in (*METHODS, Several) if method.name == name), name)
+    return next((method.title for method in _known() if method.name == name), name)
+
+
+def _known() -> list[type[Method]]:
+    """Return all methods, with the one that a policy states by its columns, and not by its name."""
+    return [*METHODS, Several]
 
 
 def options() -> Iterator[tuple[str, type[Method]]]:
