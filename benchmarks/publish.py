@@ -10,6 +10,14 @@
 Every job runs in a process of its own; jobs take turns, so that noise hits all alike. Wall and CPU time exclude
 imports; publishing includes counting, the row-order test, planning, checksums and bringing the release to the disk. The
 yardstick is the copy with the lowest median.
+
+Sets are lists of a Parquet file. Of 20M rows, on two cores that others used too (so CPU time; polars' copy took 2.6 s):
+
+    cards 2.3 s    sets of 8 values 3.8 s    sets of 20 values 5.6 s, 400M values in all    at most 364 MB in memory
+
+Arrow's writer alone took 2.9 s for the lists of 20, whatever the pages and the compression were: 7 ns a value, in one
+thread, more than polars' copy of all columns. A copy of the release's own file of 2M rows took Arrow 2.2 times the CPU
+time of publishing it, and polars and DuckDB 3.3 times.
 """
 
 from __future__ import annotations
