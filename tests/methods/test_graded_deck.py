@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_one_gamma_in_force_has_no_classes() -> None:
     assert make_graded_deck(bounds((5, 3))) is None
     assert make_graded_deck(bounds((4, 3), (1, 9))) is None  # a single largest gamma is worth the second largest
     assert make_graded_deck(bounds((4, 3), (2, None))) is not None  # but two are worth 9
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_few_values_of_any_gammas_have_a_deck_that_keeps_them_or_none(m: int) -> None:
+    """A class can be on every card: no card is left then for words beyond those of all cards."""
+    steps = (Fraction(11, 10), Fraction(3, 2), Fraction(2), Fraction(4), Fraction(30), None)
+    for gammas in combinations_with_replacement(steps, m):
+        bounds = tuple(map(Bound, gammas))
+        if gammas[0] is None or (deck := make_graded_deck(bounds)) is None:
+            continue
+        matrix = deck.matrix
+        assert next(violations(matrix, bounds, BOTH), None) is None, gammas
+        for x in range(m):
+            assert sum(matrix.weight(y, x) for y in range(matrix.outputs)) == 2**64, gammas
 
 
 def test_rings_get_empty_places_only_where_turns_are_too_many() -> None:

@@ -76,7 +76,7 @@ class GradedDeck:
 
 @lru_cache(maxsize=4)
 def make_graded_deck(bounds: tuple[Bound, ...]) -> GradedDeck | None:
-    """Return the cards for these bounds, always the same ones; None if one gamma is in force for all values."""
+    """Return the cards for these bounds, always the same ones; None if one gamma is in force, or no deck is best."""
     asked = effective(np.array([math.inf if b.gamma is None else float(b.gamma) for b in bounds]))
     gamma = best_classes(asked)
     levels, classes = np.unique(gamma, return_inverse=True)
@@ -85,6 +85,8 @@ def make_graded_deck(bounds: tuple[Bound, ...]) -> GradedDeck | None:
     codes = classes.astype(np.int32)
     found = _orbits(np.bincount(classes).tolist(), levels.tolist())
     matrix = _drawn(codes, found, bounds)
+    if matrix is None:
+        return None
     shares = np.full(codes.size, 1 / codes.size)
     error = float((matrix.inverse_squared_apply(matrix.apply(shares)) - shares).sum())
     return GradedDeck(matrix, tuple(levels.tolist()), np.unique(asked).size, error, found.error)
@@ -397,16 +399,23 @@ def _searched(orbits: _Orbits, sizes: IntArray) -> list[list[FloatArray]]:
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def _drawn(classes: CodeArray, orbits: _Orbits, bounds: Sequence[Bound]) -> GradedMatrix:
-    """Return the integers that keep every bound exactly: with the least noise that passes the check."""
+def _drawn(classes: CodeArray, orbits: _Orbits, bounds: Sequence[Bound]) -> GradedMatrix | None:
+    """Return the integers that keep every bound exactly: with the least noise that passes the check.
+
+    None if a card would hold no value: the best mechanism for so few values is no deck.
+    """
     sizes = np.bincount(classes)
+    # a class that is on every card tells as little as one that is on none, and leaves no card for words that are left
+    listed = [any(members[a] < ring for members in orbits.members) for a, ring in enumerate(orbits.rings)]
     blocks = [
         tuple(
-            None if k == ring else _places(chosen, k)
-            for chosen, k, ring in zip(of_orbit, members, orbits.rings, strict=True)
+            _places(chosen, k) if k < ring else None if is_listed else np.empty((len(chosen), 0), dtype=np.int32)
+            for chosen, k, ring, is_listed in zip(of_orbit, members, orbits.rings, listed, strict=True)
         )
         for of_orbit, members in zip(_searched(orbits, sizes), orbits.members, strict=True)
     ]
+    if any(all(each is not None and not each.size for each in of_classes) for of_classes in blocks):
+        return None
     weights = []
     for o, of_classes in enumerate(blocks):
         number = max((len(each) for each in of_classes if each is not None), default=1)
