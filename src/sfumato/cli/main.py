@@ -33,6 +33,7 @@ from sfumato.cli.base import (
     spark_session,
     tell,
 )
+from sfumato.cli.studio import studio
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.values.computed import listed
 from sfumato.values.text import table as in_columns
@@ -130,14 +131,13 @@ def plan(
 
     What `publish` would refuse of the table is refused here.
     """
-    from sfumato.publisher.publish import rehearse
+    from sfumato.publisher.publish import to_sign
 
     _check_absent(output)
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle)
         with progress_bar("Rehearsing", made.rows + made.dropped, as_json) as report:
-            rehearse(opened, made, report)
-        made = made.bound_to(opened.hash(), opened.policy.hash())
+            made = to_sign(opened, made, report)
     if output is not None:
         output.write_text(made.to_json(), encoding="utf-8")
     tell(made, as_json)
@@ -364,6 +364,7 @@ COMMANDS = (
     (audit, "sfumato audit patients.parquet release/ --policy policy.toml"),
     (compare, "sfumato compare patients.parquet policy.toml --plot methods.svg"),
     (report, "sfumato report patients.parquet policy.toml release/ -o audit.html"),
+    (studio, "sfumato studio patients.parquet"),
     (reproduce, "sfumato reproduce sdr-table2"),
     (verify, "sfumato verify release/"),
     (key, "sfumato key hospital.key"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -117,6 +117,9 @@ class FineGrain(Perturbing):
     def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
         """Return the matrix of the file, from the policy's folder."""
         return None if self.matrix is None else read_columns(self.folder / self.matrix, domain)
+
+    def by_whole_paths(self) -> dict[str, Any]:
+        return {} if self.matrix is None else {"matrix": str((self.folder / self.matrix).resolve())}
 
     def about_matrix(self, figures: PerturbationFigures) -> tuple[str, ...]:
         """Return whence the matrix is."""

@@ -127,6 +127,10 @@ class Method(Section, ABC):
         """Where files lie that options name: the policy's folder."""
         return self._folder
 
+    def by_whole_paths(self) -> dict[str, Any]:
+        """Return the options that name files, with the files' whole paths: so that the policy can lie elsewhere."""
+        return {}
+
     def named_in(self, folder: Path) -> None:
         """Say in which folder the policy is."""
         self._folder = folder

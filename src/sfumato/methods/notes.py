@@ -26,7 +26,7 @@ def domain_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    return [*notes, *_marks(profile), *_many_numbers(profile), *profile.column_notes]
+    return [*notes, *_marks(profile), *_many_numbers(profile), *profile.all_notes]
 
 
 def _marks(profile: Profile) -> list[str]:

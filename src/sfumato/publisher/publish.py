@@ -101,6 +101,12 @@ def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None
     table.engine.rehearse(table.rows, progress)
 
 
+def to_sign(table: Table, plan: Plan, progress: Progress = no_progress) -> Plan:
+    """Return a plan that somebody can sign off: rehearsed, and bound to the table and the policy."""
+    rehearse(table, plan, progress)
+    return plan.bound_to(table.hash(), table.policy.hash())
+
+
 def _check(table: Table, plan: Plan, format: FormatName) -> None:
     """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
     method, requirement = table.policy.method, table.policy.requirement

@@ -285,14 +285,20 @@ def profile(
     counted = table.engine.count(table.rows, checked, key or SecretKey.fresh(), progress)
     _check_declared_numbers(table, counted)
     alone = count_alone(table) if table.is_small or uniqueness else None
+    return restated(replace(counted, stops=table.stops, uniqueness=alone), table.policy)
+
+
+def restated(counted: Profile, policy: Policy) -> Profile:
+    """Return counts with what a policy says of them; its columns must be those that were counted.
+
+    A policy with another method or requirement needs no new count.
+    """
     return replace(
         counted,
-        read_off=read_off(table.policy),
-        column_notes=(*counted.column_notes, *table.policy.exemptions),
-        stops=table.stops,
-        keyed=table.policy.record_key is not None,
-        keeps_order=table.policy.output.order == "keep",
-        uniqueness=alone,
+        read_off=read_off(policy),
+        policy_notes=policy.exemptions,
+        keyed=policy.record_key is not None,
+        keeps_order=policy.output.order == "keep",
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sfumato.values.attributes import Value
 
@@ -57,3 +58,56 @@ def comment(text: str) -> str:
 def commented(lines: Iterable[str]) -> list[str]:
     """Return lines of TOML as a suggestion that can be switched on by removing the mark."""
     return [f"# {line}" for line in lines]
+
+
+# --- a whole document -------------------------------------------------------------------------------------------------
+
+
+def document(content: Mapping[str, Any]) -> str:
+    """Return a document that `tomllib` reads as this content: sections of their own for tables, inline where nested.
+
+    >>> print(document({"version": 1, "columns": {"age": {"role": "other", "bins": {"width": 10}}}}), end="")
+    version = 1
+    <BLANKLINE>
+    [columns.age]
+    role = "other"
+    bins = { width = 10 }
+    """
+    sections = ["\n".join(lines) for lines in _sections(content, ())]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _sections(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield a section of plain values, then one for each table and for each table of a list of them."""
+    # a column's bins, merged values and the like stay on its own lines
+    nested = {} if len(path) >= 2 else {name: x for name, x in content.items() if isinstance(x, Mapping)}
+    listed = {name: x for name, x in content.items() if _is_tables(x)}
+    plain = [f"{key(name)} = {_inline(x)}" for name, x in content.items() if name not in nested and name not in listed]
+    if plain or (path and not nested and not listed):
+        yield [*([f"[{_heading(path)}]"] if path else []), *plain]
+    for name, x in nested.items():
+        yield from _sections(x, (*path, name))
+    for name, tables in listed.items():
+        for table in tables:
+            yield [f"[[{_heading((*path, name))}]]", *(f"{key(k)} = {_inline(x)}" for k, x in table.items())]
+
+
+def _is_tables(x: object) -> bool:
+    return isinstance(x, list | tuple) and bool(x) and all(isinstance(each, Mapping) for each in x)
+
+
+def _heading(path: tuple[str, ...]) -> str:
+    return ".".join(map(key, path))
+
+
+def _inline(x: Any) -> str:
+    """Return a value on one line."""
+    if isinstance(x, Mapping):
+        return "{ " + ", ".join(f"{key(name)} = {_inline(each)}" for name, each in x.items()) + " }" if x else "{}"
+    if isinstance(x, list | tuple):
+        return "[" + ", ".join(map(_inline, x)) + "]"
+    if isinstance(x, float):
+        return repr(x)
+    if isinstance(x, bool | int | str):
+        return value(x)
+    return x.isoformat()  # type: ignore[no-any-return]  # a date, or a time

@@ -62,6 +62,7 @@ class Profile(Private, Drawn):
     dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
     quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
     column_notes: tuple[str, ...] = ()  # what to know of how columns are published, also those that are not counted
+    policy_notes: tuple[str, ...] = ()  # the same, by what the policy says of them
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
     stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
     keyed: bool = False  # whether records keep their draws in later releases, by a record key
@@ -71,6 +72,11 @@ class Profile(Private, Drawn):
     together: OrderTest | None = None  # of all these columns and those apart, as combinations, where there are any
 
     _figures = ("records",)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What to know of how columns are published."""
+        return (*self.column_notes, *self.policy_notes)
 
     @property
     def computed_from_table(self) -> Facts:

@@ -115,6 +115,9 @@ class RobustAnatomy(Bucketing):
         """The files of the prior, from the policy's folder."""
         return () if isinstance(self.prior, str) else tuple(self.folder / name for name in self.prior)
 
+    def by_whole_paths(self) -> dict[str, Any]:
+        return {"prior": [str(file.resolve()) for file in self.prior_files]} if self.prior_files else {}
+
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
         at_most = required(requirement, Robustness, self.name).at_most
         prior = self.prior if isinstance(self.prior, str) else "file"

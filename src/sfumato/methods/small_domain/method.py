@@ -85,7 +85,7 @@ class SmallDomain(Method):
         notes = (
             *_notes(found, unprotected),
             *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
-            *profile.column_notes,
+            *profile.all_notes,
             profile.order.statement,
         )
         return Plan.of(profile, (self.name, self.assurance), figures, notes, keeps_order=profile.keeps_order)

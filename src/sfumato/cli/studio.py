@@ -1,0 +1,77 @@
+"""The command that opens the studio: a page for the publisher and auditor, or for the analyst of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+EXTRA_HINT = (
+    'Install it: pip install "sfumato[studio]", or in a copy of the repository: uv run --extra studio sfumato studio'
+)
+
+
+def studio(
+    table: Annotated[Path | None, typer.Argument(help="The table, or the folder of a release, for analysts.")] = None,
+    policy: Annotated[Path | None, typer.Argument(help="The policy to begin with; without one, a proposal.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where policies, plans and the journal are kept. Private.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the analyst's page of a release to a file, and end.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Of 127.0.0.1; a free one unless said.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+) -> None:
+    """Open a page on this machine: from a table to a signed release and its audit, or questions to a release."""
+    check_installed()
+    from sfumato.release.folder import MANIFEST_NAME
+
+    if table is not None and (table / MANIFEST_NAME).is_file():
+        if policy is not None or folder is not None:
+            raise UsageError("The page of a release takes no policy and no --folder.", "Give the release alone.")
+        _analyst(table, save, port, browser)
+        return
+    if save is not None:
+        raise UsageError("--save goes with the folder of a release.", "Give a release: sfumato studio RELEASE --save F")
+    _desk(table, policy, folder, port, browser)
+
+
+def check_installed() -> None:
+    """Raise where the extra is missing."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise UsageError("The studio needs the extra sfumato[studio], which is not installed.", EXTRA_HINT) from None
+
+
+def _analyst(release: Path, save: Path | None, port: int, browser: bool) -> None:
+    from sfumato.studio.analyst.app import analyst_app, save_page
+    from sfumato.studio.web.serve import serve
+
+    if save is not None:
+        save_page(release, save)
+        print(f"Wrote {save}. It holds nothing that the release does not, and no script.")
+        return
+    serve(lambda csrf: analyst_app(release, csrf), port=port, browse=browser)
+
+
+def _desk(table: Path | None, policy: Path | None, folder: Path | None, port: int, browser: bool) -> None:
+    from sfumato.studio.desk.app import desk_app
+    from sfumato.studio.desk.desk import open_desk
+    from sfumato.studio.web.serve import serve
+
+    desk = open_desk(table, policy, folder)
+
+    def make(csrf: str) -> ASGIApp:
+        return desk_app(desk, csrf)
+
+    print(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
+    serve(make, port=port, browse=browser)

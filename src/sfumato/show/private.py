@@ -1,0 +1,26 @@
+"""Files that only the user may read: they hold figures of a table, or a secret."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only the user can read, whole or not at all; what was there before is replaced."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that only the user can open, if it is not there."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)

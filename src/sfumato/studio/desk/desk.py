@@ -1,0 +1,179 @@
+"""A desk: one table, the policy as it stands, what was counted of the table, and what was made of it.
+
+Pages ask the desk and change the policy through it. Counts are kept: whatever is tried of methods and requirements reads
+no row of the table again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.engines.embedded.sources import open_source
+from sfumato.errors import PolicyError, UsageError
+from sfumato.methods import plan
+from sfumato.methods.plan import Plan
+from sfumato.publisher import toml
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy_mistakes import not_toml
+from sfumato.publisher.table import check_original, restated
+from sfumato.studio.desk import work
+from sfumato.studio.desk.jobs import Jobs
+from sfumato.studio.desk.workspace import Workspace
+from sfumato.values.profile import Profile
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of a table, and the part of the policy that they are of."""
+
+    of: str
+    profile: Profile
+
+
+class Desk:
+    """What a publisher works at."""
+
+    def __init__(self, table: Path | None, workspace: Workspace, folders: tuple[Path, ...]) -> None:
+        """`folders`: those that the user named, below which files may be opened and releases written."""
+        self.workspace, self.folders = workspace, tuple(folder.resolve() for folder in folders)
+        self._table = table
+        self.jobs = Jobs()
+        self.overview: work.Overview | None = None
+        self._counted: Counted | None = None
+        self._lock = threading.Lock()
+
+    # --- the table --------------------------------------------------------------------------------------------------
+
+    @property
+    def table(self) -> Path:
+        """The table."""
+        if self._table is None:
+            raise UsageError("No table is open yet.", "Choose one on the page Table.")
+        return self._table
+
+    @property
+    def has_table(self) -> bool:
+        """Whether a table is open."""
+        return self._table is not None
+
+    def allowed(self, path: Path) -> Path:
+        """Return a path if it lies below a folder that the user named when the studio was started; else raise."""
+        found = path.resolve()
+        if not any(found == folder or folder in found.parents for folder in self.folders):
+            raise UsageError(
+                f"{str(path)!r} lies outside of the folders that this studio may open: "
+                f"{', '.join(str(folder) for folder in self.folders)}.",
+                "Start the studio with a file of that folder, or copy the file.",
+            )
+        return found
+
+    # --- the policy -------------------------------------------------------------------------------------------------
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """The policy as it stands, as TOML has it; it may lack decisions."""
+        try:
+            return tomllib.loads(self.workspace.text)
+        except tomllib.TOMLDecodeError as problem:
+            raise PolicyError(*not_toml(self.workspace.text, self.workspace.file.name, str(problem))) from None
+
+    def policy(self) -> Policy:
+        """Return the policy as it stands; raise if it is not complete."""
+        return Policy.load(self.workspace.file)
+
+    def problem(self) -> PolicyError | None:
+        """Return why the policy as it stands cannot be used; None if it can."""
+        try:
+            self.policy()
+        except PolicyError as problem:
+            return problem
+        return None
+
+    def change(self, raw: Mapping[str, Any], why: str) -> None:
+        """Make a new state of the policy."""
+        self.workspace.keep(toml.document(raw), why)
+
+    def with_changes(self, **sections: Any) -> Policy:
+        """Return the policy as it stands with other sections, for a preview; nothing is kept."""
+        made = Policy.parse(toml.document({**self.raw, **sections}), "this choice")
+        made.method.named_in(self.workspace.file.parent)
+        return made
+
+    # --- counts -----------------------------------------------------------------------------------------------------
+
+    def counts(self, policy: Policy) -> Profile | None:
+        """Return what was counted, under a policy; None if the table was not counted for its columns."""
+        found = self._counted
+        return restated(found.profile, policy) if found is not None and found.of == counted_part(policy) else None
+
+    def count(self) -> None:
+        """Count the table for the policy as it stands, in a job."""
+        policy = self.policy()
+
+        def keep(profile: Profile) -> None:
+            self._counted = Counted(counted_part(policy), profile)
+
+        self.jobs.start("Counting the table", work.count, self.table, self.workspace.file, then=keep)
+
+    def planned(self, policy: Policy) -> Plan:
+        """Return what would be published under a policy; raise if the table was not counted for it.
+
+        Nothing is drawn: a method whose plans are drawn is planned when it is signed.
+        """
+        if policy.method.draws_plan:
+            raise UsageError(
+                f"Plans of {policy.method.title} are drawn: trying them until one looks good would tell what they hide.",
+                "Choose the requirement by its meaning. The plan is drawn once, when you sign it.",
+            )
+        counted = self.counts(policy)
+        if counted is None:
+            raise UsageError("The table was not counted for these columns.", "Count it first.")
+        with self._lock:  # solvers share caches
+            return plan(counted, policy.method, policy.requirement)
+
+
+def counted_part(policy: Policy) -> str:
+    """Return what counts depend on: columns, input, persons, keys, and what the method counts beside the secret."""
+    stated = policy.model_dump(mode="json")
+    kept = {name: stated[name] for name in ("columns", "input", "person", "record_key", "series")}
+    return json.dumps({**kept, "linked": policy.linked}, sort_keys=True)
+
+
+def open_desk(table: Path | None, policy: Path | None, folder: Path | None) -> Desk:
+    """Return the desk of a table, as it was left if its folder is there; `policy` begins a new one.
+
+    The folder is named after the table and lies beside it unless `folder` names another.
+    """
+    if table is None and policy is not None:
+        raise UsageError("A policy goes with a table.", "Give the table first: sfumato studio TABLE POLICY")
+    if table is not None:
+        check_original(table)
+        open_source(table)  # raises what is wrong with it before a page opens
+    home = folder or Path(f"{_stem(table) if table else 'sfumato'}-studio")
+    home = home if folder or table is None else table.parent / home
+    places = [home.parent, *([table.parent] if table else [Path()]), *([policy.parent] if policy else [])]
+    desk = Desk(table, Workspace(home), tuple(places))
+    if policy is not None:
+        desk.workspace.keep(_with_whole_paths(policy), f"began with {policy.name}")
+    return desk
+
+
+def _stem(table: Path) -> str:
+    return table.name.split(".")[0] or "table"
+
+
+def _with_whole_paths(policy: Path) -> str:
+    """Return the text of a policy; files that its method names beside it are named by their whole paths."""
+    named = Policy.load(policy).method.by_whole_paths()
+    text = policy.read_text(encoding="utf-8")
+    if not named:
+        return text
+    raw = tomllib.loads(text)
+    raw["method"] |= named
+    return toml.document(raw)

@@ -1,0 +1,188 @@
+"""Work in a process of its own: the page stays quick, shows how far it is, and can end it within a second.
+
+A process that is told to end unwinds as ctrl-C would, so that nothing half-written stays; one that does not end in time
+is killed. If the server dies, its end of a pipe is closed, which tells the process to end, too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Any, Literal
+
+from sfumato import errors
+from sfumato.errors import SfumatoError, UsageError
+
+Report = Callable[[str, float, float | None], None]
+"""Told which step it is, how much is done, and of how much, if that is known."""
+Work = Callable[..., Any]
+"""Takes a `Report` and its arguments; it must be importable by its name."""
+State = Literal["running", "done", "failed", "cancelled"]
+PATIENCE = 0.6
+"""Seconds that a process gets to end by itself."""
+BETWEEN = 0.05
+"""Seconds between two reports, at least: a page looks a few times a second."""
+
+
+@dataclass
+class Job:
+    """Work that is under way, or has ended."""
+
+    title: str
+    state: State = "running"
+    step: str = ""
+    done: float = 0.0
+    total: float | None = None
+    problem: SfumatoError | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def share(self) -> float | None:
+        """How much is done, between 0 and 1; None if nobody knows."""
+        return min(1.0, self.done / self.total) if self.total else None
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been running."""
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float | None:
+        """About how many seconds it still takes; None if nobody knows."""
+        share = self.share
+        return self.seconds * (1 - share) / share if share and share > 0.02 else None
+
+
+class Jobs:
+    """One job at a time."""
+
+    def __init__(self) -> None:
+        self.last: Job | None = None
+        self._process: Any = None
+        self._lifeline: Connection | None = None
+        self._watch: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a job is under way."""
+        return self.last is not None and self.last.state == "running"
+
+    def start(self, title: str, work: Work, *arguments: Any, then: Callable[[Any], None]) -> Job:
+        """Do work elsewhere; `then` gets its result, in a thread of the server."""
+        if self.is_running:
+            assert self.last is not None
+            raise UsageError(f"{self.last.title} is still under way.", "Wait until it has ended, or cancel it.")
+        context = multiprocessing.get_context("spawn")
+        reading, writing = context.Pipe(duplex=False)
+        watched, self._lifeline = context.Pipe(duplex=False)
+        job = self.last = Job(title)
+        self._process = context.Process(target=_run, args=(writing, watched, work, arguments), daemon=True)
+        self._process.start()
+        writing.close()
+        watched.close()
+        self._watch = threading.Thread(target=self._follow, args=(job, reading, then), daemon=True)
+        self._watch.start()
+        return job
+
+    def cancel(self) -> None:
+        """End the job, if there is one."""
+        if self.last is None or not self.is_running:
+            return
+        self.last.state = "cancelled"
+        self._process.terminate()
+        self._process.join(PATIENCE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def wait(self) -> None:
+        """Wait until the job has ended, and what follows on it has been done."""
+        if self._watch is not None:
+            self._watch.join()
+
+    def _follow(self, job: Job, reading: Connection, then: Callable[[Any], None]) -> None:
+        """Listen to the process until it has ended."""
+        try:
+            while True:
+                kind, *told = reading.recv()
+                if kind == "progress":
+                    job.step, job.done, job.total = told
+                elif kind == "done":
+                    self._settle(job, lambda result=told[0]: then(result))
+                    return
+                else:
+                    name, message, hint = told
+                    raise _error(name, message, hint)
+        except EOFError:  # it was killed: by us, or by the machine
+            if job.state == "running":
+                job.problem = UsageError(
+                    f"{job.title} ended without a result.", "The machine may have run out of memory. Try it again."
+                )
+                job.state = "failed"
+        except SfumatoError as problem:
+            if job.state == "running":
+                job.problem, job.state = problem, "failed"
+        finally:
+            reading.close()
+            self._process.join()
+
+    @staticmethod
+    def _settle(job: Job, follow: Callable[[], None]) -> None:
+        """Do what follows on a result; it belongs to the job, also if it fails."""
+        if job.state != "running":
+            return
+        follow()
+        job.state = "done"
+
+
+def _error(name: str, message: str, hint: str) -> SfumatoError:
+    kind = getattr(errors, name, SfumatoError)
+    return kind(message, hint)  # type: ignore[no-any-return]
+
+
+# --- in the other process ---------------------------------------------------------------------------------------------
+
+
+def _run(writing: Connection, lifeline: Connection, work: Work, arguments: tuple[Any, ...]) -> None:
+    """Do the work and send what comes of it."""
+    signal.signal(signal.SIGTERM, _unwind)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C goes to the server, which ends its job
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    try:
+        writing.send(("done", work(_reporter(writing), *arguments)))
+    except SfumatoError as problem:
+        writing.send(("failed", type(problem).__name__, problem.message, problem.hint))
+    except (KeyboardInterrupt, BrokenPipeError):
+        os._exit(1)  # everything has been unwound; what is left would wait for threads that no longer matter
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end_with(lifeline: Connection) -> None:
+    """End this process when the server is gone: nobody holds the other end of the pipe then."""
+    try:
+        lifeline.recv()
+    except EOFError:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _reporter(writing: Connection) -> Report:
+    """Give a function that sends progress, a few times a second."""
+    last = [0.0, ""]
+
+    def report(step: str, done: float, total: float | None) -> None:
+        now = time.monotonic()
+        if now - float(last[0]) >= BETWEEN or step != last[1]:
+            last[:] = [now, step]
+            writing.send(("progress", step, done, total))
+
+    return report

@@ -1,0 +1,142 @@
+"""The private folder of a desk: every state of the policy is a file, and a journal tells what was done with them.
+
+Nothing is overwritten: a new state is a new file, and undo goes back to an earlier one. The folder is all that a desk
+needs to go on after its server has ended, in whatever way.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.show.private import private_folder, write_private
+
+STATE, JOURNAL, POLICIES = "state.json", "journal.jsonl", "policies"
+
+
+class Workspace:
+    """The states of a policy in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        private_folder(folder / POLICIES)
+        self._done, self._undone = self._stored()
+
+    def _stored(self) -> tuple[list[int], list[int]]:
+        file = self.folder / STATE
+        if not file.exists():
+            return [], []
+        try:
+            raw = json.loads(file.read_text(encoding="utf-8"))
+            done, undone = ([int(number) for number in raw[name]] for name in ("done", "undone"))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UsageError(
+                f"{str(file)!r} is damaged: it does not tell which policies were tried.",
+                f"The policies are in {str(self.folder / POLICIES)!r}. Start with one of them in another folder.",
+            ) from None
+        return done, undone
+
+    # --- states -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no policy yet."""
+        return not self._done
+
+    @property
+    def file(self) -> Path:
+        """The file of the policy as it stands."""
+        return self._file(self._done[-1])
+
+    @property
+    def text(self) -> str:
+        """The policy as it stands."""
+        return self.file.read_text(encoding="utf-8")
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is an earlier state."""
+        return len(self._done) > 1
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a state was undone."""
+        return bool(self._undone)
+
+    def keep(self, text: str, why: str) -> None:
+        """Make this the state, unless it is already."""
+        if not self.is_empty and text == self.text:
+            return
+        number = 1 + max([*self._numbers(), 0])
+        write_private(self._file(number), text)
+        self._move([*self._done, number], [])
+        self.note(why, policy=self._file(number).name)
+
+    def undo(self) -> None:
+        """Go back to the state before, if there is one."""
+        if self.can_undo:
+            *done, last = self._done
+            self._move(done, [*self._undone, last])
+            self.note("undo", policy=self.file.name)
+
+    def redo(self) -> None:
+        """Take back the last undo, if nothing was changed since."""
+        if self._undone:
+            *undone, last = self._undone
+            self._move([*self._done, last], undone)
+            self.note("redo", policy=self.file.name)
+
+    def _move(self, done: list[int], undone: list[int]) -> None:
+        write_private(self.folder / STATE, json.dumps({"done": done, "undone": undone}))
+        self._done, self._undone = done, undone
+
+    def _file(self, number: int) -> Path:
+        return self.folder / POLICIES / f"policy-{number:04}.toml"
+
+    def _numbers(self) -> list[int]:
+        names = [file.stem.removeprefix("policy-") for file in (self.folder / POLICIES).glob("policy-*.toml")]
+        return [int(name) for name in names if name.isdigit()]
+
+    # --- files of the user's ----------------------------------------------------------------------------------------
+
+    def new(self, stem: str, suffix: str = "") -> Path:
+        """Return a name in the folder that is not taken: release, release-2, ..."""
+        number = 1
+        while os.path.lexists(found := self.folder / f"{stem}{f'-{number}' if number > 1 else ''}{suffix}"):
+            number += 1
+        return found
+
+    def newest(self, stem: str, suffix: str = "") -> Path | None:
+        """Return the last of the names that `new` gave and that is there."""
+        number, found = 1, None
+        while os.path.lexists(file := self.folder / f"{stem}{f'-{number}' if number > 1 else ''}{suffix}"):
+            number, found = number + 1, file
+        return found
+
+    # --- journal ----------------------------------------------------------------------------------------------------
+
+    def note(self, what: str, **figures: Any) -> None:
+        """Add a line to the journal."""
+        line = {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "what": what, **figures}
+        handle = os.open(self.folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def journal(self) -> list[Mapping[str, Any]]:
+        """Return what was done, the last first; a line that was cut off by a crash is left out."""
+        try:
+            lines = (self.folder / JOURNAL).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in lines:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found[::-1]

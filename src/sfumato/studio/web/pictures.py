@@ -1,0 +1,83 @@
+"""Pictures of figures as SVG, made on the server: no script draws, and every text is escaped.
+
+Colours and type come from the page's style sheet, by classes, so that pictures are light or dark with the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+LINE, LEFT, WIDTH, NUMBERS = 24, 190, 720, 150
+"""Pixels: a line of a picture, the room for labels, the whole width, the room for numbers."""
+MOST_LETTERS = 24
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of a picture: a value, where it is known, an interval, and what is said beside it."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    told: str = ""
+    other: float | None = None
+    """A second figure on the same line, such as the uncorrected one."""
+
+
+def element(name: str, content: Markup | str = "", **attributes: object) -> Markup:
+    """Return an element of SVG; `_` in the name of an attribute is `-`, and a `class_` is a class."""
+    shown = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items() if value != ""
+    )
+    return Markup(f"<{name}{shown}>{escape(content)}</{name}>")
+
+
+def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False) -> Markup:
+    """Return a line for each figure: its value as a point, or as a bar from 0, and its interval as a whisker."""
+    ends = [x for bar in bars for x in (bar.value, bar.low, bar.high, bar.other) if x is not None and x - x == 0]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    room = WIDTH - LEFT - NUMBERS
+    span = (high - low) or 1.0
+
+    def place(x: float) -> float:
+        return round(LEFT + room * (min(max(x, low), high) - low) / span, 2)
+
+    lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=LINE * len(bars))]
+    for number, bar in enumerate(bars):
+        lines += _line(bar, number * LINE + LINE // 2, place, as_bars)
+    return picture(Markup("").join(lines), WIDTH, LINE * max(1, len(bars)) + 4, title)
+
+
+def _line(bar: Bar, y: int, place: object, as_bars: bool) -> list[Markup]:
+    at = place  # a function of figures to pixels
+    found = [element("text", shortened(bar.label), x=LEFT - 10, y=y + 4, text_anchor="end")]
+    if bar.value is not None:
+        zero, end = at(0.0), at(bar.value)  # type: ignore[operator]
+        if as_bars:
+            found.append(element("rect", class_="bar", x=min(zero, end), y=y - 7, width=abs(end - zero), height=14))
+        else:
+            found.append(element("circle", class_="point", cx=end, cy=y, r=4))
+    if bar.low is not None and bar.high is not None:
+        found.append(element("line", class_="whisker", x1=at(bar.low), x2=at(bar.high), y1=y, y2=y))  # type: ignore[operator]
+    if bar.other is not None:
+        found.append(element("rect", class_="other", x=at(bar.other) - 3, y=y - 3, width=6, height=6))  # type: ignore[operator]
+    if bar.told:
+        found.append(element("text", bar.told, class_="quiet", x=WIDTH - NUMBERS + 12, y=y + 4))
+    return found
+
+
+def picture(content: Markup, width: int, height: int, title: str) -> Markup:
+    """Return a whole picture with its name for people who do not see it."""
+    return element(
+        "svg", element("title", title) + content, class_="picture", viewBox=f"0 0 {width} {height}", width=width,
+        height=height, role="img", aria_label=title,
+    )  # fmt: skip
+
+
+def shortened(text: str, most: int = MOST_LETTERS) -> str:
+    """Return a text that fits."""
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,76 @@
+"""A server for one user on 127.0.0.1: it starts on a free port, opens the browser, and ends with the terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from sfumato.errors import UsageError
+from sfumato.show.private import write_private
+from sfumato.studio.web.guard import ENTER, Guard, Keys
+
+LOOPBACK = "127.0.0.1"
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>sfumato studio</title>
+<meta http-equiv="refresh" content="0; url={address}">
+<p>Opening the studio. If nothing happens, <a href="{address}">open it here</a>. This link works once.</p></html>
+"""
+
+
+def serve(
+    make_app: Callable[[str], ASGIApp], *, port: int = 0, browse: bool = True, tell: Callable[[str], None] = print
+) -> None:
+    """Serve an application until the terminal ends it. `make_app` gets the CSRF token that its pages repeat.
+
+    The token that lets the browser in is in a file that only the user can read: it stands in no process list and no log.
+    """
+    with listening(port) as listener, tempfile.TemporaryDirectory(prefix="sfumato-studio-") as folder:
+        taken = listener.getsockname()[1]
+        file = Path(folder) / "open.html"
+        keys = Keys(lambda token: write_private(file, page_to_enter(taken, token)))
+        app = Guard(make_app(keys.csrf), keys, taken)
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on")
+        )
+        tell(f"The studio is open at http://{LOOPBACK}:{taken}/ for you alone. Press ctrl-C to end it.")
+        if not (browse and webbrowser.open(file.as_uri())):
+            tell(f"To let a browser in, open this file with it: {file}")
+        _end_with_terminal(server)
+        server.run(sockets=[listener])
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback alone."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as problem:
+        listener.close()
+        raise UsageError(
+            f"Port {port} cannot be used: {os.strerror(problem.errno or 0)}.", "Leave --port out: a free one is taken."
+        ) from None
+    return listener
+
+
+def page_to_enter(port: int, token: str) -> str:
+    """Return the page that takes a browser to the studio."""
+    return PAGE.format(address=f"http://{LOOPBACK}:{port}{ENTER}?token={token}")
+
+
+def _end_with_terminal(server: uvicorn.Server) -> None:
+    """End the server when its terminal is closed; uvicorn itself ends with ctrl-C and a polite kill."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, end)
