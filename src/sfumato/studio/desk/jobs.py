@@ -115,7 +115,9 @@ class Jobs:
                 if kind == "progress":
                     job.step, job.done, job.total = told
                 elif kind == "done":
-                    self._settle(job, lambda result=told[0]: then(result))
+                    if job.state == "running":  # else it was cancelled a moment ago
+                        then(told[0])
+                        job.state = "done"
                     return
                 else:
                     name, message, hint = told
@@ -133,18 +135,10 @@ class Jobs:
             reading.close()
             self._process.join()
 
-    @staticmethod
-    def _settle(job: Job, follow: Callable[[], None]) -> None:
-        """Do what follows on a result; it belongs to the job, also if it fails."""
-        if job.state != "running":
-            return
-        follow()
-        job.state = "done"
-
 
 def _error(name: str, message: str, hint: str) -> SfumatoError:
-    kind = getattr(errors, name, SfumatoError)
-    return kind(message, hint)  # type: ignore[no-any-return]
+    kind: type[SfumatoError] = getattr(errors, name, SfumatoError)
+    return kind(message, hint)
 
 
 # --- in the other process ---------------------------------------------------------------------------------------------
@@ -177,12 +171,13 @@ def _end_with(lifeline: Connection) -> None:
 
 def _reporter(writing: Connection) -> Report:
     """Give a function that sends progress, a few times a second."""
-    last = [0.0, ""]
+    told_at, told_of = 0.0, ""
 
     def report(step: str, done: float, total: float | None) -> None:
+        nonlocal told_at, told_of
         now = time.monotonic()
-        if now - float(last[0]) >= BETWEEN or step != last[1]:
-            last[:] = [now, step]
+        if now - told_at >= BETWEEN or step != told_of:
+            told_at, told_of = now, step
             writing.send(("progress", step, done, total))
 
     return report

@@ -1,8 +1,8 @@
-"""Who may ask: a page on this machine shows private counts, and every site in the user's browser can send requests here.
+"""Who may ask: a page here shows private counts, and every site in the user's browser can send requests to it.
 
 A request is answered only if all of these hold; each violation is answered 403.
 
-Host             it names this server by a loopback name and its port: a foreign name that was made to point here does not
+Host             it names this server by a loopback name and its port: a foreign name that points here does not
 Origin           where there is one, it is this server; every change must have one
 Sec-Fetch-Site   where the browser tells, the request comes from this site or from the address bar
 cookie           it was given for a token, which works once and stands in a file that only the user can read
@@ -21,7 +21,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTER = "/enter"
@@ -121,7 +121,7 @@ class Guard:
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
         if scope["method"] != "GET" or not self.keys.enters(given):
-            response = _forbidden("the token is missing, wrong, or was used before. Open the file again")
+            response: Response = _forbidden("the token is missing, wrong, or was used before. Open the file again")
         else:
             response = HTMLResponse(ENTERED)
             response.set_cookie(self.cookie_name, self.keys.cookie, httponly=True, samesite="strict", path="/")

@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     """Serve an application until the terminal ends it. `make_app` gets the CSRF token that its pages repeat.
 
-    The token that lets the browser in is in a file that only the user can read: it stands in no process list and no log.
+    The token that lets the browser in is in a file that only the user can read, and in no process list and no log.
     """
     with listening(port) as listener, tempfile.TemporaryDirectory(prefix="sfumato-studio-") as folder:
         taken = listener.getsockname()[1]
