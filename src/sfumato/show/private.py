@@ -23,4 +23,4 @@ def write_private(path: Path, text: str) -> None:
 
 def private_folder(path: Path) -> None:
     """Make a folder that only the user can open, if it is not there."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from sfumato.studio.desk import audit, commands, compare, sign
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import application, form, go, page
@@ -16,13 +17,14 @@ from sfumato.studio.web.pages import application, form, go, page
 
 def desk_app(desk: Desk, csrf: str) -> ASGIApp:
     """Return the pages of a desk."""
-    return application(ROUTES, csrf, {"desk": desk, "steps": steps}, desk.jobs.cancel)
+    return application(ROUTES, csrf, {"desk": desk, "steps": steps, "accept": sign.to_accept}, desk.jobs.cancel)
 
 
 def steps(desk: Desk) -> Iterator[Step]:
     """Give the steps of the story, in their order."""
     has_table = desk.has_table
     yield Step("Table", "/table", desk.table.name if has_table else "choose one", "fine" if has_table else "open")
+    yield from (each.step(desk) for each in (compare, sign, audit))
 
 
 def start(request: Request) -> Response:
@@ -71,4 +73,8 @@ ROUTES = (
     Route("/cancel", cancel, methods=["POST"]),
     Route("/job", job),
     Route("/journal", journal),
+    *compare.ROUTES,
+    *sign.ROUTES,
+    *audit.ROUTES,
+    *commands.ROUTES,
 )

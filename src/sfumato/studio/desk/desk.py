@@ -1,7 +1,7 @@
 """A desk: one table, the policy as it stands, what was counted of the table, and what was made of it.
 
-Pages ask the desk and change the policy through it. Counts are kept: whatever is tried of methods and requirements reads
-no row of the table again.
+Pages ask the desk and change the policy through it. Counts are kept: to try methods and requirements reads no row of
+the table again.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Desk:
         """
         if policy.method.draws_plan:
             raise UsageError(
-                f"Plans of {policy.method.title} are drawn: trying them until one looks good would tell what they hide.",
+                f"Plans of {policy.method.title} are drawn: to try them until one looks good tells what they hide.",
                 "Choose the requirement by its meaning. The plan is drawn once, when you sign it.",
             )
         counted = self.counts(policy)

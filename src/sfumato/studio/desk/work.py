@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from sfumato.engines.embedded.sources import open_source
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import Table, check_original, profile, scan
+from sfumato.show.private import write_private
 from sfumato.studio.desk.jobs import Report
 from sfumato.values.arrays import Progress
 from sfumato.values.profile import Profile
@@ -36,6 +39,75 @@ def count(report: Report, table: Path, policy: Path) -> Profile:
     """Count a table under a policy."""
     opened = scan(table, Policy.load(policy))
     return profile(opened, rows_told(report, "Counting", _rows(opened)), uniqueness=True)
+
+
+def sign(report: Report, table: Path, policy: Path, file: Path, counted: Profile | None) -> str:
+    """Plan what will be published, rehearse it, and write the plan; return its hash.
+
+    `counted`: what was counted under this policy, if it was; a table is not counted twice.
+    """
+    from sfumato.methods import plan
+    from sfumato.publisher.publish import to_sign
+
+    opened = scan(table, Policy.load(policy))
+    stated = opened.policy
+    if counted is None:
+        counted = profile(opened, rows_told(report, "Counting", _rows(opened)), uniqueness=True)
+    report("Planning", 0, None)
+    made = plan(counted, stated.method, stated.requirement)
+    made = to_sign(opened, made, rows_told(report, "Reading every row, to see what would be refused", _rows(opened)))
+    write_private(file, made.to_json())
+    return str(made.to_dict()["plan_hash"])
+
+
+def publish(report: Report, table: Path, policy: Path, plan: Path, folder: Path) -> bool:
+    """Publish a plan and verify the release; return whether every check holds."""
+    from sfumato.methods import load_plan
+    from sfumato.publisher.publish import publish, rows_read
+
+    opened, made = scan(table, Policy.load(policy)), load_plan(plan)
+    release = publish(opened, made, folder, progress=rows_told(report, "Writing the release", rows_read(made)))
+    report("Verifying the release", 0, None)
+    return release.verify().holds
+
+
+def audit(report: Report, table: Path, policy: Path, release: Path, file: Path) -> str:
+    """Let attackers loose on a release, and write the record; return the worst verdict."""
+    from sfumato.analyst.release import open_release
+    from sfumato.auditor.audit import audit
+
+    opened = scan(table, Policy.load(policy))
+    found = audit(opened, open_release(release), progress=_steps_told(report, "Attacker"))
+    write_private(file, json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+    return found.worst_verdict
+
+
+def write_report(
+    report: Report, table: Path, policy: Path, release: Path, record: Path, comparison: Path | None, file: Path
+) -> None:
+    """Write the report of a release from the record of its audit, and of a comparison if there is one."""
+    from sfumato.analyst.release import open_release
+    from sfumato.auditor.report.reporting import load_comparison, load_record
+    from sfumato.auditor.report.reporting import report as write
+
+    report("Writing the report", 0, None)
+    opened = open_release(release)
+    methods = [] if comparison is None else load_comparison(comparison, opened)
+    write(load_record(record), file, release=opened, table=scan(table, Policy.load(policy)), methods=methods)
+
+
+def compare(report: Report, table: Path, policy: Path, file: Path) -> int:
+    """Compare all methods at the policy's requirement, and write the record; return how many were measured."""
+    from sfumato.auditor.compare.compare import compare
+
+    found = compare(scan(table, Policy.load(policy)), progress=_steps_told(report, "Method"))
+    write_private(file, json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
+    return sum(each.figures is not None for each in found.methods)
+
+
+def _steps_told(report: Report, what: str) -> Callable[[str, float, int], None]:
+    """Return a function to tell of steps, for a job's report."""
+    return lambda step, done, steps: report(f"{what}: {step}", done, steps)
 
 
 def _rows(table: Table) -> int | None:

@@ -24,22 +24,24 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        private_folder(folder / POLICIES)
-        self._done, self._undone = self._stored()
+        for each in (folder, folder / POLICIES):
+            private_folder(each)
+        self._done, self._undone, self._made = self._stored()
 
-    def _stored(self) -> tuple[list[int], list[int]]:
+    def _stored(self) -> tuple[list[int], list[int], dict[str, str]]:
         file = self.folder / STATE
         if not file.exists():
-            return [], []
+            return [], [], {}
         try:
             raw = json.loads(file.read_text(encoding="utf-8"))
             done, undone = ([int(number) for number in raw[name]] for name in ("done", "undone"))
-        except (OSError, ValueError, KeyError, TypeError):
+            made = {str(what): str(name) for what, name in raw["made"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(
                 f"{str(file)!r} is damaged: it does not tell which policies were tried.",
                 f"The policies are in {str(self.folder / POLICIES)!r}. Start with one of them in another folder.",
             ) from None
-        return done, undone
+        return done, undone, made
 
     # --- states -----------------------------------------------------------------------------------------------------
 
@@ -92,8 +94,11 @@ class Workspace:
             self.note("redo", policy=self.file.name)
 
     def _move(self, done: list[int], undone: list[int]) -> None:
-        write_private(self.folder / STATE, json.dumps({"done": done, "undone": undone}))
         self._done, self._undone = done, undone
+        self._store()
+
+    def _store(self) -> None:
+        write_private(self.folder / STATE, json.dumps({"done": self._done, "undone": self._undone, "made": self._made}))
 
     def _file(self, number: int) -> Path:
         return self.folder / POLICIES / f"policy-{number:04}.toml"
@@ -102,20 +107,33 @@ class Workspace:
         names = [file.stem.removeprefix("policy-") for file in (self.folder / POLICIES).glob("policy-*.toml")]
         return [int(name) for name in names if name.isdigit()]
 
-    # --- files of the user's ----------------------------------------------------------------------------------------
+    # --- what was made of them --------------------------------------------------------------------------------------
+
+    def made(self, what: str) -> Path | None:
+        """Return the file or folder that was made last: a plan, a release, an audit; None if there is none."""
+        file = self.folder / self._made[what] if what in self._made else None
+        return file if file is not None and os.path.lexists(file) else None
+
+    def remember(self, what: str, file: Path, **figures: Any) -> None:
+        """Note that a file or folder was made from the policy as it stands."""
+        self._made |= {what: os.path.relpath(file, self.folder), f"policy of {what}": self.file.name}
+        self._store()
+        self.note(f"{what} made", policy=self.file.name, file=str(file), **figures)
+
+    def policy_of(self, what: str) -> Path | None:
+        """Return the policy that something was made from."""
+        name = self._made.get(f"policy of {what}")
+        return None if name is None else self.folder / POLICIES / name
+
+    def is_current(self, what: str) -> bool:
+        """Whether something was made from the policy as it stands."""
+        return self.made(what) is not None and not self.is_empty and self.policy_of(what) == self.file
 
     def new(self, stem: str, suffix: str = "") -> Path:
         """Return a name in the folder that is not taken: release, release-2, ..."""
         number = 1
         while os.path.lexists(found := self.folder / f"{stem}{f'-{number}' if number > 1 else ''}{suffix}"):
             number += 1
-        return found
-
-    def newest(self, stem: str, suffix: str = "") -> Path | None:
-        """Return the last of the names that `new` gave and that is there."""
-        number, found = 1, None
-        while os.path.lexists(file := self.folder / f"{stem}{f'-{number}' if number > 1 else ''}{suffix}"):
-            number, found = number + 1, file
         return found
 
     # --- journal ----------------------------------------------------------------------------------------------------

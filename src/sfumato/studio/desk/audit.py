@@ -1,0 +1,166 @@
+"""Audit: what attackers reach beside what was promised, the most exposed groups, and one report of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import UsageError
+from sfumato.studio.desk import work
+from sfumato.studio.desk.compare import COMPARISON
+from sfumato.studio.desk.desk import Desk
+from sfumato.studio.desk.sign import RELEASE
+from sfumato.studio.desk.steps import Kind, Step, desk_of
+from sfumato.studio.web.pages import go, page
+from sfumato.studio.web.pictures import element, picture
+
+AUDIT, REPORT = "audit", "report"
+METER = 320
+"""Pixels from a risk of 0 to one of 1."""
+VERDICTS: Mapping[str, tuple[Kind, str, str]] = {
+    "within the bound": ("fine", "✓", "within the promise"),
+    "above the bound": ("bad", "✕", "above the promise"),
+    "not covered by the guarantee": ("open", "!", "nothing is promised here"),
+}
+"""Of each verdict: how it looks, by colour, symbol and words."""
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A finding as the page shows it."""
+
+    name: str
+    kind: Kind
+    symbol: str
+    verdict: str
+    question: str
+    assumption: str
+    picture: Markup
+    told: str
+    reason: str
+    exposed: Sequence[Mapping[str, Any]]
+
+
+def step(desk: Desk) -> Step:
+    """Return how far the audit is."""
+    if (file := desk.workspace.made(AUDIT)) is None:
+        return Step("Audit", "/audit", "not yet", "open")
+    kind, _, words = VERDICTS[_record(file)["worst_verdict"]]
+    return Step(
+        "Audit", "/audit", words if kind == "bad" else "nothing above the promise", "bad" if kind == "bad" else "fine"
+    )
+
+
+def show(request: Request) -> Response:
+    """Show what attackers found."""
+    desk = desk_of(request)
+    file = desk.workspace.made(AUDIT)
+    record = None if file is None else _record(file)
+    found = [] if record is None else record["findings"]
+    return page(
+        request,
+        "audit.html",
+        release=desk.workspace.made(RELEASE),
+        record=record,
+        risks=[meter(each) for each in found if each["scale"] == "risk"],
+        checks=[meter(each) for each in found if each["scale"] == "chance"],
+        report=desk.workspace.made(REPORT),
+    )
+
+
+def _record(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+def meter(finding: Mapping[str, Any]) -> Meter:
+    """Return a finding as a meter: how far the attacker got, and the bound, on a scale from 0 to 1."""
+    kind, symbol, words = VERDICTS[finding["verdict"]]
+    about = f" ({finding['about']})" if finding["about"] else ""
+    worst, promised = finding["worst"], finding["promised"]
+    told = f"{worst:.1%}" + ("" if promised is None else f", promised {finding['direction']} {promised:.1%}")
+    name = f"{finding['attacker']}{about}"
+    return Meter(
+        name,
+        kind,
+        symbol,
+        words,
+        finding["question"],
+        finding["assumption"],
+        _meter(worst, promised, kind, f"{name}: {told}, {words}"),
+        told,
+        "" if promised is not None else finding["why_not_covered"],
+        finding["exposed"][:3],
+    )
+
+
+def _meter(worst: float, promised: float | None, kind: Kind, title: str) -> Markup:
+    height = 22
+    filled = element(
+        "rect", class_="bad" if kind == "bad" else "bar", x=0, y=5, width=round(METER * min(1.0, worst), 2), height=12
+    )
+    base = element("line", class_="axis", x1=0, x2=METER, y1=17.5, y2=17.5)
+    end = "" if promised is None else round(METER * min(1.0, promised), 2)
+    limit = Markup("") if promised is None else element("line", class_="limit", x1=end, x2=end, y1=0, y2=height)
+    return picture(filled + base + limit, METER + 4, height, title)
+
+
+def run(request: Request) -> Response:
+    """Audit the release, in a job."""
+    desk = desk_of(request)
+    release, policy = _release(desk)
+    file = desk.workspace.new(AUDIT, ".json")
+
+    def keep(verdict: str) -> None:
+        desk.workspace.remember(AUDIT, file, worst=verdict)
+
+    desk.jobs.start("Auditing the release", work.audit, desk.table, policy, release, file, then=keep)
+    return go("/audit")
+
+
+def make_report(request: Request) -> Response:
+    """Write the report, in a job."""
+    desk = desk_of(request)
+    release, policy = _release(desk)
+    record = desk.workspace.made(AUDIT)
+    if record is None:
+        raise UsageError("There is no audit yet.", "Audit the release first.")
+    file, compared = desk.workspace.new(REPORT, ".html"), desk.workspace.made(COMPARISON)
+
+    def keep(_: None) -> None:
+        desk.workspace.remember(REPORT, file)
+
+    arguments = (desk.table, policy, release, record, compared, file)
+    desk.jobs.start("Writing the report", work.write_report, *arguments, then=keep)
+    return go("/audit")
+
+
+def download(request: Request) -> Response:
+    """Give the report as a file: it is a page of its own, with rules of its own."""
+    file = desk_of(request).workspace.made(REPORT)
+    if file is None:
+        raise UsageError("There is no report yet.", "Write it first.")
+    return FileResponse(file, filename=file.name, media_type="text/html")
+
+
+def _release(desk: Desk) -> tuple[Path, Path]:
+    """Return the last release and the policy that it was made from."""
+    release, policy = desk.workspace.made(RELEASE), desk.workspace.policy_of(RELEASE)
+    if release is None or policy is None:
+        raise UsageError("There is no release yet.", "Publish one first.")
+    return release, policy
+
+
+ROUTES = (
+    Route("/audit", show),
+    Route("/audit/run", run, methods=["POST"]),
+    Route("/audit/report", make_report, methods=["POST"]),
+    Route("/audit/report.html", download),
+)

@@ -1,0 +1,72 @@
+"""Compare: the methods side by side on one set of questions, each with what it promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sfumato.auditor.compare.record import MethodComparison, Outcome
+from sfumato.studio.desk import work
+from sfumato.studio.desk.desk import Desk
+from sfumato.studio.desk.steps import Step, desk_of
+from sfumato.studio.web.pages import go, page
+from sfumato.studio.web.pictures import Bar, error_bars
+
+COMPARISON = "comparison"
+
+
+def step(desk: Desk) -> Step:
+    """Return whether methods were compared."""
+    if desk.workspace.made(COMPARISON) is None:
+        return Step("Compare", "/compare", "not yet", "")
+    current = desk.workspace.is_current(COMPARISON)
+    return Step("Compare", "/compare", "compared" if current else "of an earlier policy", "fine" if current else "open")
+
+
+def show(request: Request) -> Response:
+    """Show the shelf of methods."""
+    desk = desk_of(request)
+    file = desk.workspace.made(COMPARISON)
+    found = None if file is None else MethodComparison.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    return page(
+        request,
+        "compare.html",
+        problem=desk.problem() if not desk.workspace.is_empty else None,
+        found=found,
+        is_current=desk.workspace.is_current(COMPARISON),
+        picture=None if found is None else _errors(found.methods),
+        conclusions=[] if found is None else [*found.conclusions()],
+        measured=[] if found is None else [each for each in found.methods if each.figures],
+        others=[] if found is None else [each for each in found.methods if not each.figures],
+    )
+
+
+def _errors(outcomes: Sequence[Outcome]) -> Markup:
+    """Return the mean error of the same counts under each method, with the range over its releases."""
+    bars = []
+    for each in outcomes:
+        if each.figures is not None:
+            error = each.figures.mean_error
+            bars.append(Bar(each.method, error.mean, error.low, error.high, f"{error.mean:.1%}"))
+    return error_bars(bars, "Mean relative error of the same counts under each method", as_bars=True)
+
+
+def run(request: Request) -> Response:
+    """Compare all methods at the policy's requirement, in a job."""
+    desk = desk_of(request)
+    desk.policy()
+    file = desk.workspace.new(COMPARISON, ".json")
+
+    def keep(measured: int) -> None:
+        desk.workspace.remember(COMPARISON, file, methods=measured)
+
+    desk.jobs.start("Comparing methods", work.compare, desk.table, desk.workspace.file, file, then=keep)
+    return go("/compare")
+
+
+ROUTES = (Route("/compare", show), Route("/compare/run", run, methods=["POST"]))

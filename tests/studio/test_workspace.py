@@ -1,0 +1,97 @@
+"""Every state of a policy is a file; undo has no end; a server that ended in any way goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import UsageError
+from sfumato.studio.desk.workspace import Workspace
+
+
+def _texts(folder: Path) -> list[str]:
+    return [file.read_text() for file in sorted((folder / "policies").iterdir())]
+
+
+def test_states_are_files_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    space = Workspace(tmp_path / "desk")
+    assert space.is_empty
+    for text in ("a", "b", "b", "c"):
+        space.keep(text, f"wrote {text}")
+    assert _texts(space.folder) == ["a", "b", "c"]  # what stays the same is no new state
+    space.undo()
+    space.undo()
+    assert (space.text, space.can_undo, space.can_redo) == ("a", False, True)
+    space.undo()
+    assert space.text == "a"
+    space.redo()
+    assert space.text == "b"
+    space.keep("d", "another way")
+    assert (space.text, space.can_redo) == ("d", False)
+    assert _texts(space.folder) == ["a", "b", "c", "d"]
+    space.undo()
+    assert space.text == "b"
+
+
+def test_a_hundred_changes_are_undone_one_by_one(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    for number in range(100):
+        space.keep(str(number), "change")
+    for number in range(98, -1, -1):
+        space.undo()
+        assert space.text == str(number)
+    for number in range(1, 100):
+        space.redo()
+        assert space.text == str(number)
+
+
+def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    first = Workspace(tmp_path)
+    for text in "abc":
+        first.keep(text, "change")
+    first.undo()
+    first.remember("plan", tmp_path / "plan.json", plan_hash="12")
+    (tmp_path / "plan.json").write_text("{}")
+    second = Workspace(tmp_path)
+    assert (second.text, second.can_redo, second.is_current("plan")) == ("b", True, True)
+    second.redo()
+    assert (second.text, second.is_current("plan")) == ("c", False)
+    assert [line["what"] for line in second.journal()] == ["redo", "plan made", "undo", "change", "change", "change"]
+
+
+def test_only_the_user_can_read_it(tmp_path: Path) -> None:
+    space = Workspace(tmp_path / "desk")
+    space.keep("a", "change")
+    for file in space.folder.rglob("*"):
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
+    assert stat.S_IMODE(space.folder.stat().st_mode) == 0o700
+
+
+def test_what_was_made_and_is_gone_is_not_told(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    space.keep("a", "change")
+    space.remember("release", tmp_path / "release")
+    assert space.made("release") is None
+    assert space.new("release") == tmp_path / "release"
+    (tmp_path / "release").mkdir()
+    assert space.made("release") == tmp_path / "release"
+    assert space.new("release") == tmp_path / "release-2"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"done": 1, "undone": [], "made": {}}', '{"done": ["x"]}'])
+def test_a_damaged_state_is_told(tmp_path: Path, text: str) -> None:
+    Workspace(tmp_path).keep("a", "change")
+    (tmp_path / "state.json").write_text(text)
+    with pytest.raises(UsageError, match="damaged"):
+        Workspace(tmp_path)
+
+
+def test_a_line_of_the_journal_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    space.keep("a", "change")
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write(json.dumps({"what": "half"})[:5])
+    assert [line["what"] for line in space.journal()] == ["change"]
