@@ -69,13 +69,13 @@ class Browser:
         for domain in ("Page", "Log", "Runtime", "Network"):
             self.ask(f"{domain}.enable")
 
-    def open(self, page: Path, width: int, theme: str = "light", media: str = "screen") -> None:
-        """Load a page as a screen of this width, or paper, shows it."""
+    def open(self, page: Path | str, width: int, theme: str = "light", media: str = "screen") -> None:
+        """Load a page, of a file or an address, as a screen of this width, or paper, shows it."""
         self.events.clear()
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=width < 500)
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.ask("Emulation.setEmulatedMedia", media=media, features=features)
-        self.ask("Page.navigate", url=page.absolute().as_uri())
+        self.ask("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message())
 

@@ -147,5 +147,5 @@ def test_files_outside_of_the_static_ones_are_not_given(site: Served) -> None:
 
 def test_the_server_listens_on_the_loopback_alone(site: Served) -> None:
     for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
-        with socket.socket(family) as outside, pytest.raises(OSError):
+        with socket.socket(family) as outside, pytest.raises(ConnectionRefusedError):
             outside.connect((address, site.port))

@@ -18,7 +18,6 @@ from sfumato.studio.desk.app import desk_app
 from sfumato.studio.desk.desk import Desk, open_desk
 from tests.studio.served import Served, served
 
-
 MAIN = "from sfumato.cli.main import main; main()"
 
 

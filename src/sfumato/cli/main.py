@@ -33,7 +33,7 @@ from sfumato.cli.base import (
     spark_session,
     tell,
 )
-from sfumato.cli.studio import studio
+from sfumato.cli.studio import check_installed, open_page, studio
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.values.computed import listed
 from sfumato.values.text import table as in_columns
@@ -273,12 +273,20 @@ def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="The new folder.")] = Path("sfumato-demo"),
+    open_studio: Annotated[bool, typer.Option("--open", help="Then open the studio with the clinic.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make a synthetic clinic, publish it, ask three questions, verify; all in one folder, told in plain words."""
+    if open_studio:
+        check_installed()
     from sfumato.cli.demo import run_demo
 
-    tell(run_demo(output), as_json)
+    made = run_demo(output)
+    tell(made, as_json)
+    if open_studio:
+        open_page(
+            made.folder / "private" / "clinic.parquet", made.folder / "private" / "policy.toml", output / "studio"
+        )
 
 
 # --- shared -----------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def studio(
         return
     if save is not None:
         raise UsageError("--save goes with the folder of a release.", "Give a release: sfumato studio RELEASE --save F")
-    _desk(table, policy, folder, port, browser)
+    open_page(table, policy, folder, port, browser)
 
 
 def check_installed() -> None:
@@ -63,7 +63,10 @@ def _analyst(release: Path, save: Path | None, port: int, browser: bool) -> None
     serve(lambda csrf: analyst_app(release, csrf), port=port, browse=browser)
 
 
-def _desk(table: Path | None, policy: Path | None, folder: Path | None, port: int, browser: bool) -> None:
+def open_page(
+    table: Path | None, policy: Path | None, folder: Path | None, port: int = 0, browser: bool = True
+) -> None:
+    """Serve the publisher's and auditor's page of a table until the terminal ends it."""
     from sfumato.studio.desk.app import desk_app
     from sfumato.studio.desk.desk import open_desk
     from sfumato.studio.web.serve import serve

@@ -83,9 +83,12 @@ def _record(file: Path) -> dict[str, Any]:
 def meter(finding: Mapping[str, Any]) -> Meter:
     """Return a finding as a meter: how far the attacker got, and the bound, on a scale from 0 to 1."""
     kind, symbol, words = VERDICTS[finding["verdict"]]
+    if finding["scale"] == "chance":
+        words = words.replace("the promise", "what chance allows")
     about = f" ({finding['about']})" if finding["about"] else ""
     worst, promised = finding["worst"], finding["promised"]
-    told = f"{worst:.1%}" + ("" if promised is None else f", promised {finding['direction']} {promised:.1%}")
+    allowed = "chance allows" if finding["scale"] == "chance" else "promised"
+    told = f"{worst:.1%}" + ("" if promised is None else f", {allowed} {finding['direction']} {promised:.1%}")
     name = f"{finding['attacker']}{about}"
     return Meter(
         name,

@@ -45,7 +45,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-ENTERED = '<!doctype html><html lang="en"><title>sfumato</title><meta http-equiv="refresh" content="0; url=/">'
+ENTERED = (
+    '<!doctype html><html lang="en"><title>sfumato</title><link rel="icon" href="data:,">'
+    '<meta http-equiv="refresh" content="0; url=/">'
+)
 """A page of our own that leads on: a cookie that is strict does not go with a redirect that began elsewhere."""
 
 
