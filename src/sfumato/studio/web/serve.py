@@ -8,6 +8,7 @@ import socket
 import tempfile
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -44,7 +45,9 @@ def serve(
         if not (browse and webbrowser.open(file.as_uri())):
             tell(f"To let a browser in, open this file with it: {file}")
         _end_with_terminal(server)
-        server.run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # ctrl-C is how it ends
+            server.run(sockets=[listener])
+        tell("The studio has ended. Nothing that was kept is lost.")
 
 
 def listening(port: int) -> socket.socket:
@@ -53,6 +56,7 @@ def listening(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port))
+        listener.listen(128)  # a browser that is quicker than the server waits
     except OSError as problem:
         listener.close()
         raise UsageError(

@@ -1,0 +1,124 @@
+"""A server that is killed, or a job that is cancelled, in the middle of a publication: nothing half-made stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.cli.demo import POLICY, clinic
+from sfumato.studio.desk.app import desk_app
+from sfumato.studio.desk.desk import Desk, open_desk
+from sfumato.studio.web.guard import Keys
+from tests.studio.served import Served, served
+
+SERVER = """
+import sys
+from pathlib import Path
+from sfumato.cli.studio import studio
+if __name__ == "__main__":
+    studio(Path(sys.argv[1]), Path(sys.argv[2]), None, None, 0, False)
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that takes some seconds to publish as CSV."""
+    folder = tmp_path_factory.mktemp("large")
+    part = clinic(20_000)
+    pq.write_table(pa.concat_tables([part] * 75), folder / "clinic.parquet")
+    (folder / "policy.toml").write_text(POLICY + '\n[output]\nformat = "csv"\n')
+    return folder
+
+
+def _desk(large: Path, tmp_path: Path) -> Desk:
+    os.link(large / "clinic.parquet", tmp_path / "clinic.parquet")
+    (tmp_path / "policy.toml").write_text((large / "policy.toml").read_text())
+    return open_desk(tmp_path / "clinic.parquet", tmp_path / "policy.toml", None)
+
+
+def _until(condition: Callable[[], object]) -> None:
+    for _ in range(2400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come about within two minutes")
+
+
+def _publishing(site: Served, folder: Path) -> None:
+    """Sign, and wait until rows are being written."""
+    numbers = re.findall(r'name="accept" value="(\d+)"', site.get("/sign").text)
+    fields = [*(("accept", number) for number in numbers), ("name", "R. Stone"), ("output", "release")]
+    assert site.post("/sign/publish", fields).status == 303
+    _until(lambda: any(file.stat().st_size for file in folder.glob(".release.partial-*/*")))
+
+
+def _leftovers(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir() if file.name.startswith((".", "release"))]
+
+
+@pytest.fixture
+def prepared(large: Path, tmp_path: Path) -> Iterator[tuple[Desk, Served]]:
+    desk = _desk(large, tmp_path)
+    with served(lambda csrf: desk_app(desk, csrf)) as site:
+        site.post("/sign/prepare")
+        desk.jobs.wait()
+        assert desk.workspace.is_current("plan"), desk.jobs.last
+        yield desk, site
+
+
+def test_a_publication_that_is_cancelled_leaves_nothing(prepared: tuple[Desk, Served]) -> None:
+    desk, site = prepared
+    _publishing(site, desk.workspace.folder)
+    assert site.post("/cancel", [("back", "/sign")]).status == 303
+    desk.jobs.wait()
+    assert _leftovers(desk.workspace.folder) == []
+    assert "Publishing was cancelled" in site.get("/sign").text
+    assert desk.workspace.made("release") is None
+
+
+def test_a_server_that_is_killed_leaves_no_half_release_and_goes_on(
+    prepared: tuple[Desk, Served], tmp_path: Path
+) -> None:
+    desk, _ = prepared
+    folder = desk.workspace.folder
+    (tmp_path / "server.py").write_text(SERVER)
+    paths = os.pathsep.join(sys.path)
+    server = subprocess.Popen(
+        [sys.executable, str(tmp_path / "server.py"), str(desk.table), str(tmp_path / "policy.toml")],
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        told = "".join(server.stdout.readline() for _ in range(3))
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", told)[0])
+        page = Path(re.findall(r"with it: (.*)", told)[0]).read_text()
+        token = re.findall(r"token=([\w-]+)", page)[0]
+        assert token not in told  # nor in the arguments of a process
+        site = Served(port, Keys(lambda token: None), [token])
+        site.enter()
+        site.keys.csrf = re.findall(r'name="csrf" content="([\w-]+)"', site.get("/sign").text)[0]
+        _publishing(site, folder)
+    finally:
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+    _until(lambda: not _leftovers(folder))  # its process notices, and takes back what it wrote
+    again = open_desk(desk.table, None, None)
+    assert again.workspace.is_current("plan")
+    assert json.loads((folder / "state.json").read_text())["made"]["plan"] == "plan.json"
+    with served(lambda csrf: desk_app(again, csrf)) as site:
+        _publishing(site, folder)
+        again.jobs.wait()
+        assert again.workspace.made("release") == folder / "release"
