@@ -113,7 +113,7 @@ def test_a_server_that_is_killed_leaves_no_half_release_and_goes_on(
         _publishing(site, folder)
     finally:
         server.send_signal(signal.SIGKILL)
-        server.wait()
+        server.communicate()
     _until(lambda: not _leftovers(folder))  # its process notices, and takes back what it wrote
     again = open_desk(desk.table, None, None)
     assert again.workspace.is_current("plan")
