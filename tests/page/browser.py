@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,11 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
     "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
+KEYS = {
+    "Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, ""),
+    "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, ""), "Backspace": (8, ""),
+}  # fmt: skip
+"""The codes of keys that write no letter, and what they write."""
 COMPLAINTS = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
 
 
@@ -82,6 +88,37 @@ class Browser:
     def evaluate(self, script: str) -> Any:
         """Return what a script gives; the page's own rules against scripts do not hold for it."""
         return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def wait(self, condition: str, seconds: float = 90) -> None:
+        """Wait until a script gives true; pages may be loaded meanwhile."""
+        end = time.monotonic() + seconds
+        while self.evaluate(condition) is not True:
+            assert time.monotonic() < end, f"{condition} did not come true: {self.evaluate('document.body.innerText')}"
+            time.sleep(0.05)
+
+    def click(self, selector: str) -> None:
+        """Click at the middle of an element, as a hand would: what covers it gets the click."""
+        self.wait(f"document.querySelector({json.dumps(selector)}) !== null")
+        script = (
+            f"(e => {{ e.scrollIntoView({{block: 'center', behavior: 'instant'}}); const r = e.getBoundingClientRect();"
+            f"return [r.x + Math.min(r.width / 2, 200), r.y + r.height / 2]; }})"
+            f"(document.querySelector({json.dumps(selector)}))"
+        )
+        x, y = self.evaluate(script)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def write(self, text: str) -> None:
+        """Type a text into what has the focus."""
+        self.ask("Input.insertText", text=text)
+
+    def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
+        """Press a key."""
+        code, text = KEYS.get(key, (ord(key.upper()), key))
+        pressed = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift + 2 * control}
+        written = {"text": text} if text and not control else {}
+        self.ask("Input.dispatchKeyEvent", type="keyDown", **pressed, **written)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **pressed)
 
     def complaints(self) -> list[str]:
         """Return what the console said."""
