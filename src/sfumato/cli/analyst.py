@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,13 +21,11 @@ from sfumato.cli.base import (
     tell,
 )
 from sfumato.errors import UsageError
+from sfumato.show.numbers import decimals_of, number, power_figure
 from sfumato.values.text import table
 
 if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer
-
-SMALL = 5
-"""Numbers below are shown with more digits: shares, averages, small counts."""
 
 Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")]
 Where = Annotated[str, typer.Option("--where", help="A condition; on untouched columns, if others are randomized.")]
@@ -140,7 +137,7 @@ def associate(
         print_json(found.to_dict())
         return
     columns = ["estimate", "standard_error", "lower", "upper", "naive", "bias"]
-    figures = [[_number(getattr(m, name)) for name in columns] for m in found.measures]
+    figures = [[number(getattr(m, name)) for name in columns] for m in found.measures]
     notes = list(found.notes)
     if (t := found.test) is not None:
         notes[:0] = [
@@ -179,7 +176,7 @@ def power(
         return
     shown = ["records", "assumed_share", "share_half_width", "least_share", "least_count", "records_to_see"]
     shown += [] if width is None else ["records_for_width"]
-    figures = [[_figure(name, row[name]) for name in shown] for row in found.rows()]
+    figures = [[power_figure(name, row[name]) for name in shown] for row in found.rows()]
     _print_table(found.by, found.groups, shown, figures, found.notes)
 
 
@@ -194,7 +191,7 @@ def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | N
         return
     columns = answer.figures()
     rows = zip(*columns.values(), strict=True)
-    figures = [[_number(figure, _decimals(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
+    figures = [[number(figure, decimals_of(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
     _print_table(answer.by, answer.groups, list(columns), figures, answer.notes)
 
 
@@ -210,22 +207,3 @@ def _print_table(
     rows = [[*("(missing)" if value is None else str(value) for value in group), *told] for group, told in lines]
     print(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns)))
     print_lines(notes)
-
-
-def _decimals(error: float | None) -> int:
-    """Return the decimals that an error below 1 needs for two digits, at most four; else one."""
-    return min(1 - math.floor(math.log10(error)), 4) if error and 0 < error < 1 else 1
-
-
-def _number(value: float | str | None, decimals: int = 1) -> str:
-    if value is None or value != value:
-        return "-"
-    if isinstance(value, str):
-        return value
-    return f"{value:,.{decimals}f}" if abs(value) >= SMALL else f"{value:.4f}"
-
-
-def _figure(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2%}" if "share" in name else f"{value:,.0f}"

@@ -28,12 +28,18 @@ Chosen = TypeVar("Chosen")
 def write_answer(table: Any, path: str | Path, about: Mapping[str, Any]) -> None:
     """Write an answer; the suffix decides how. `about` has the keys method, target, level and notes."""
     path = Path(path)
+    content = answer_bytes(table, path, about)
+    with new_file(path) as partial:
+        partial.write_bytes(content)
+
+
+def answer_bytes(table: Any, path: Path, about: Mapping[str, Any]) -> bytes:
+    """Return what `write_answer` writes to a file of this name."""
     content = by_suffix(path, CONTENTS)
     for place, name in enumerate(table.column_names):
         if name in NUMBERS:  # floats even where it has no value at all, and therefore no type
             table = table.set_column(place, name, table.column(place).cast(pa.float64()))
-    with new_file(path) as partial:
-        partial.write_bytes(content(table, about))
+    return content(table, about)
 
 
 def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:

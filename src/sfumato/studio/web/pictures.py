@@ -5,7 +5,7 @@ Colours and type come from the page's style sheet, by classes, so that pictures 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -38,36 +38,69 @@ def element(name: str, content: Markup | str = "", **attributes: object) -> Mark
 
 def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False) -> Markup:
     """Return a line for each figure: its value as a point, or as a bar from 0, and its interval as a whisker."""
-    ends = [x for bar in bars for x in (bar.value, bar.low, bar.high, bar.other) if x is not None and x - x == 0]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
-    room = WIDTH - LEFT - NUMBERS
-    span = (high - low) or 1.0
-
-    def place(x: float) -> float:
-        return round(LEFT + room * (min(max(x, low), high) - low) / span, 2)
-
+    place = _places(bars, LEFT, WIDTH - LEFT - NUMBERS)
     lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=LINE * len(bars))]
     for number, bar in enumerate(bars):
         lines += _line(bar, number * LINE + LINE // 2, place, as_bars)
     return picture(Markup("").join(lines), WIDTH, LINE * max(1, len(bars)) + 4, title)
 
 
-def _line(bar: Bar, y: int, place: object, as_bars: bool) -> list[Markup]:
-    at = place  # a function of figures to pixels
+def _places(bars: Sequence[Bar], left: int, room: int) -> Callable[[float], float]:
+    """Return where figures lie on an axis with 0 and all that is finite; what is beyond its ends lies there."""
+    ends = [x for bar in bars for x in (bar.value, bar.low, bar.high, bar.other) if x is not None and x - x == 0]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    span = (high - low) or 1.0
+
+    def place(x: float) -> float:
+        return round(left + room * (min(max(x, low), high) - low) / span, 2)
+
+    return place
+
+
+def _line(bar: Bar, y: int, place: Callable[[float], float], as_bars: bool) -> list[Markup]:
     found = [element("text", shortened(bar.label), x=LEFT - 10, y=y + 4, text_anchor="end")]
+    found += _marks(bar, y, place, as_bars)
+    if bar.told:
+        found.append(element("text", bar.told, class_="quiet", x=WIDTH - NUMBERS + 12, y=y + 4))
+    return found
+
+
+def _marks(bar: Bar, y: int, at: Callable[[float], float], as_bars: bool) -> list[Markup]:
+    """Return what is drawn of a line without its words."""
+    found: list[Markup] = []
     if bar.value is not None:
-        zero, end = at(0.0), at(bar.value)  # type: ignore[operator]
+        zero, end = at(0.0), at(bar.value)
         if as_bars:
             found.append(element("rect", class_="bar", x=min(zero, end), y=y - 7, width=abs(end - zero), height=14))
         else:
             found.append(element("circle", class_="point", cx=end, cy=y, r=4))
     if bar.low is not None and bar.high is not None:
-        found.append(element("line", class_="whisker", x1=at(bar.low), x2=at(bar.high), y1=y, y2=y))  # type: ignore[operator]
+        found.append(element("line", class_="whisker", x1=at(bar.low), x2=at(bar.high), y1=y, y2=y))
     if bar.other is not None:
-        found.append(element("rect", class_="other", x=at(bar.other) - 3, y=y - 3, width=6, height=6))  # type: ignore[operator]
-    if bar.told:
-        found.append(element("text", bar.told, class_="quiet", x=WIDTH - NUMBERS + 12, y=y + 4))
+        found.append(element("rect", class_="other", x=at(bar.other) - 3, y=y - 3, width=6, height=6))
     return found
+
+
+NARROW = 340
+"""Pixels: the width of a picture for a phone, where labels stand above their lines."""
+
+
+def interval_bars(bars: Sequence[Bar], title: str) -> Markup:
+    """Return `error_bars` for a wide screen and for a phone; the style sheet shows one of them."""
+    both = ((error_bars(bars, title), "wide"), (narrow_bars(bars, title), "narrow"))
+    return Markup("").join(element("div", drawn, class_=f"only-{name}") for drawn, name in both)
+
+
+def narrow_bars(bars: Sequence[Bar], title: str) -> Markup:
+    """Return the same as `error_bars` with labels and figures above the lines, in letters that a phone shows in full."""
+    place, high = _places(bars, 8, NARROW - 16), 2 * LINE - 6
+    lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=high * len(bars))]
+    for number, bar in enumerate(bars):
+        y = number * high
+        lines.append(element("text", shortened(bar.label, MOST_LETTERS + 4), x=8, y=y + 15))
+        lines.append(element("text", bar.told, class_="quiet", x=NARROW - 8, y=y + 15, text_anchor="end"))
+        lines += _marks(bar, y + 28, place, False)
+    return picture(Markup("").join(lines), NARROW, high * max(1, len(bars)) + 4, title)
 
 
 def picture(content: Markup, width: int, height: int, title: str) -> Markup:

@@ -98,6 +98,21 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// --- questions that may take seconds: their button says that they are asked, until the page is shown again ---
+
+for (const form of document.querySelectorAll("form[data-asking]")) {
+  const button = form.querySelector("button");
+  const said = button.textContent;
+  form.addEventListener("submit", () => {
+    button.textContent = form.dataset.asking;
+    button.setAttribute("aria-busy", "true");
+  });
+  addEventListener("pageshow", () => {
+    button.textContent = said;
+    button.removeAttribute("aria-busy");
+  });
+}
+
 // --- copy ---
 
 for (const button of document.querySelectorAll("button[data-copy]")) {

@@ -1,0 +1,244 @@
+"""Questions as they stand in an address: read, made plain, and turned into a call of the library.
+
+A form is sent with all its fields, also the empty ones. `plain` leaves out whatever says nothing, so that each answer
+has one short address, which can be kept and loaded again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+from urllib.parse import urlencode
+
+from sfumato.analyst.ask.where import is_number
+from sfumato.analyst.randomized.figures import hidden_columns
+from sfumato.analyst.release import Release
+from sfumato.errors import UsageError
+from sfumato.release.reading import manifest_types, quoted
+from sfumato.studio.analyst.calls import Call
+
+USUAL = {"target": "table", "level": "95", "method": "inverse", "of": "all", "normaliser": "second", "chance": "80"}
+"""What is meant by a field that is left out."""
+FIGURES = {
+    "count": "how many records",
+    "share": "the share of the records",
+    "average": "the average of a column",
+    "sum": "the sum of a column",
+    "quantile": "a quantile of a column",
+    "distribution": "the distribution of a column",
+}
+OF_COLUMN = ("average", "sum", "quantile", "distribution")
+OPERATORS = {
+    "is": "is",
+    "is not": "is not",
+    "in": "is one of (commas between)",
+    "below": "is below",
+    "at most": "is at most",
+    "at least": "is at least",
+    "above": "is above",
+    "missing": "is missing",
+    "known": "is not missing",
+}
+COMPARED = {"is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">"}
+WITHOUT_VALUE = {"missing": "IS NULL", "known": "IS NOT NULL"}
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+WHERE, EXPOSED, OUTCOME = "where", "exposed", "outcome"
+"""Names of conditions: each is a column, an operator and a value, in three fields that begin with it."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A line of a form: a column, how it is compared, and with what."""
+
+    column: str = ""
+    operator: str = "is"
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a form, as an address has them."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def get(self, name: str) -> str:
+        """Return a field: the last of its name, or what is usual."""
+        return next((value for field, value in reversed(self.pairs) if field == name), USUAL.get(name, ""))
+
+    def every(self, name: str) -> tuple[str, ...]:
+        """Return all fields of a name."""
+        return tuple(value for field, value in self.pairs if field == name)
+
+    def conditions(self, name: str) -> tuple[Condition, ...]:
+        """Return the conditions of a name; a line without a column must have no value."""
+        columns, values = self.every(f"{name}_column"), self.every(f"{name}_value")
+        operators = self.every(f"{name}_is")
+        if not len(columns) == len(operators) == len(values):
+            raise UsageError("A condition is not complete.", "Each has a column, a comparison and a value.")
+        found = [Condition(*line) for line in zip(columns, operators, values, strict=True)]
+        if lost := next((line for line in found if line.value and not line.column), None):
+            raise UsageError(f"The value {lost.value!r} of a condition has no column.", "Choose its column, too.")
+        return tuple(line for line in found if line.column)
+
+    def lines(self, name: str, blank: int) -> tuple[Condition, ...]:
+        """Return the conditions of a name as a form shows them again, whatever is wrong with them, and blank ones."""
+        parts = (self.every(f"{name}_{part}") for part in ("column", "is", "value"))
+        return (*(Condition(*line) for line in zip(*parts, strict=False)), *(Condition() for _ in range(blank)))
+
+    @property
+    def plain(self) -> Fields:
+        """The same without what is empty or usual; conditions stay whole."""
+        names = (WHERE, EXPOSED, OUTCOME)
+        parts = {f"{name}_{part}" for name in names for part in ("column", "is", "value")}
+        kept = [pair for pair in self.pairs if pair[0] not in parts and pair[1] and USUAL.get(pair[0]) != pair[1]]
+        for name in names:
+            for line in self.conditions(name):
+                kept += [(f"{name}_column", line.column), (f"{name}_is", line.operator), (f"{name}_value", line.value)]
+        return Fields(tuple(kept))
+
+    @property
+    def address(self) -> str:
+        """The fields as they stand in an address."""
+        return urlencode(self.pairs)
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def figure_call(release: Release, fields: Fields) -> Call:
+    """Return the call for a question by clicking. What `count` cannot be asked is said in SQL."""
+    figure, by, conditions = fields.get("figure"), _by(fields), fields.conditions(WHERE)
+    if figure not in FIGURES:
+        raise UsageError(f"There is no figure {figure!r}.", f"Figures are {', '.join(FIGURES)}.")
+    column = fields.get("column")
+    if figure in OF_COLUMN and not column:
+        raise UsageError("The question names no column whose figure is asked.", "Choose one under “Of column”.")
+    where, how = condition_text(release, conditions), _options(fields, "method", "weight")
+    if figure == "distribution":
+        return Call("distribution", (column, by, where), _options(fields, "weight"))
+    hidden = {line.column for line in conditions} & set(hidden_columns(release))
+    by_sql = fields.get("weight") or (hidden and not release.manifest.in_buckets and fields.get("method") == "inverse")
+    if figure == "count" and not by_sql:
+        return Call("count", (by, where), how)
+    return Call("sql", (_query(figure, column, by, where, fields),), how)
+
+
+def _query(figure: str, column: str, by: tuple[str, ...], where: str, fields: Fields) -> str:
+    names = [quoted(name) for name in by]
+    measured = {
+        "count": lambda: "COUNT(*)",
+        "share": lambda: _share(names, fields.get("of")),
+        "average": lambda: f"AVG({quoted(column)})",
+        "sum": lambda: f"SUM({quoted(column)})",
+        "quantile": lambda: f"QUANTILE({quoted(column)}, {_part(fields.get('quantile') or '50', 'The quantile')})",
+    }[figure]()
+    return (
+        f"SELECT {', '.join([*names, measured])} FROM release{f' WHERE {where}' if where else ''}"
+        f"{' GROUP BY ' + ', '.join(names) if names else ''}"
+    )
+
+
+def _share(names: Sequence[str], of: str) -> str:
+    if not names:
+        raise UsageError("A share needs groups: of whom is it asked?", "Choose a column to group by.")
+    within = f"PARTITION BY {', '.join(names[:-1])}" if of == "groups" and len(names) > 1 else ""
+    return f"COUNT(*) / SUM(COUNT(*)) OVER ({within})"
+
+
+def sql_call(release: Release, fields: Fields) -> Call:
+    """Return the call for a query."""
+    return Call("sql", (fields.get("query").replace("\r\n", "\n").strip(),), _options(fields, "method", "weight"))
+
+
+def association_call(release: Release, fields: Fields) -> Call:
+    """Return the call for two columns."""
+    where = condition_text(release, fields.conditions(WHERE))
+    return Call("association", (fields.get("first"), fields.get("second"), where), _options(fields, "normaliser"))
+
+
+def risks_call(release: Release, fields: Fields) -> Call:
+    """Return the call for risks."""
+    texts = (condition_text(release, fields.conditions(name)) for name in (EXPOSED, OUTCOME, WHERE))
+    return Call("risks", tuple(texts), _options(fields))
+
+
+def power_call(release: Release, fields: Fields) -> Call:
+    """Return the call for what to expect."""
+    where = condition_text(release, fields.conditions(WHERE))
+    shares = [
+        (name, _part(fields.get(name), title))
+        for name, title in (("share", "The assumed share"), ("width", "The half-width"))
+        if fields.get(name)
+    ]
+    chance = _part(fields.get("chance"), "The chance")
+    return Call("power", (_by(fields), where), (*shares, *_changed("chance", chance, 0.8), *_options(fields)))
+
+
+def _by(fields: Fields) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fields.every("by")))
+
+
+def _options(fields: Fields, *names: str) -> tuple[tuple[str, Any], ...]:
+    """Return the options of a call that are not usual: the target, the level, and those named."""
+    level = _part(fields.get("level"), "The level of the intervals")
+    chosen = [(name, fields.get(name)) for name in (*names, "target")]
+    told = [pair for name, value in chosen for pair in _changed(name, value, USUAL.get(name, ""))]
+    return (*told, *_changed("level", level, 0.95))
+
+
+def _changed(name: str, value: Any, usual: Any) -> tuple[tuple[str, Any], ...]:
+    return () if value == usual else ((name, value),)
+
+
+def _part(text: str, what: str) -> float:
+    """Return percents as a part of one, the nearest number to it."""
+    try:
+        return float(Fraction(text.strip().removesuffix("%").strip()) / 100)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise UsageError(f"{what} must be a number of percent, not {text!r}.", "E.g. 95.") from None
+
+
+# --- conditions as SQL ------------------------------------------------------------------------------------------------
+
+
+def condition_text(release: Release, conditions: Iterable[Condition]) -> str:
+    """Return conditions, all of which must hold, as SQL. The library checks it as it checks every condition."""
+    types = manifest_types(release)
+    return " AND ".join(_compared(line, types.get(line.column, "")) for line in conditions)
+
+
+def _compared(line: Condition, kind: str) -> str:
+    name = quoted(line.column)
+    if line.operator in WITHOUT_VALUE:
+        return f"{name} {WITHOUT_VALUE[line.operator]}"
+    if line.operator == "in":
+        return f"{name} IN ({', '.join(_literal(text.strip(), kind) for text in line.value.split(','))})"
+    if line.operator not in COMPARED:
+        raise UsageError(f"There is no comparison {line.operator!r}.", f"Comparisons are {', '.join(OPERATORS)}.")
+    return f"{name} {COMPARED[line.operator]} {_literal(line.value, kind)}"
+
+
+def _literal(text: str, kind: str) -> str:
+    """Return a value as SQL: a number of a column of numbers, or a text.
+
+    >>> _literal("18", "int64"), _literal("18", "string"), _literal("O'Neil", "string"), _literal("True", "bool")
+    ('18', "'18'", "'O''Neil'", 'true')
+    """
+    if is_number(kind) and NUMBER.fullmatch(text.strip()):
+        return text.strip()
+    if kind == "bool" and text.strip().lower() in ("true", "false"):
+        return text.strip().lower()
+    return "'" + text.replace("'", "''") + "'"
+
+
+CALLS: dict[str, Callable[[Release, Fields], Call]] = {
+    "ask": figure_call,
+    "sql": sql_call,
+    "associations": association_call,
+    "risks": risks_call,
+    "power": power_call,
+}
+"""The call of each kind of question."""
