@@ -1,9 +1,9 @@
 """What someone reads off a release who takes it at its word: the figure that stands beside each estimate.
 
-    randomized        the published values are taken for the true ones: the same question to the same rows, as if every
-                      matrix were the identity
-    in buckets        the classical estimate: value and condition are taken as independent inside a bucket
-    sets and cards    none: a row shows a set of values, and counting sets counts nothing that a record has
+randomized        the published values are taken for the true ones: the same question to the same rows, as if every
+                  matrix were the identity
+in buckets        the classical estimate: value and condition are taken as independent inside a bucket
+sets and cards    none: a row shows a set of values, and counting sets counts nothing that a record has
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The analyst's pages and their addresses. Every question is a GET request: its address can be kept and loaded again."""
+"""The analyst's pages and their addresses. Every question is a GET request: its address can be loaded again."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def question(kind: str) -> Callable[[Request], Response]:
             call = CALLS[kind](answers.release, fields)
             told = answers.ask(call).told
         except SfumatoError as problem:
-            return page(request, template, 422, **{**shown, "problem": problem})
+            return page(request, template, **{**shown, "problem": problem})
         folder = answers.release.folder
         code = {"Command line": call.command(folder), "Python": call.python(folder), "R": call.r(folder)}
         return page(request, template, **{**shown, "told": told, "code": code})

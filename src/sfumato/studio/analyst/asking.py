@@ -10,8 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
+
+from sqlglot.dialects.duckdb import DuckDB
 
 from sfumato.analyst.ask.where import is_number
 from sfumato.analyst.randomized.figures import hidden_columns
@@ -45,6 +48,7 @@ OPERATORS = {
 COMPARED = {"is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">"}
 WITHOUT_VALUE = {"missing": "IS NULL", "known": "IS NOT NULL"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
+PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 WHERE, EXPOSED, OUTCOME = "where", "exposed", "outcome"
 """Names of conditions: each is a column, an operator and a value, in three fields that begin with it."""
 
@@ -127,18 +131,22 @@ def figure_call(release: Release, fields: Fields) -> Call:
 
 
 def _query(figure: str, column: str, by: tuple[str, ...], where: str, fields: Fields) -> str:
-    names = [quoted(name) for name in by]
-    measured = {
-        "count": lambda: "COUNT(*)",
-        "share": lambda: _share(names, fields.get("of")),
-        "average": lambda: f"AVG({quoted(column)})",
-        "sum": lambda: f"SUM({quoted(column)})",
-        "quantile": lambda: f"QUANTILE({quoted(column)}, {_part(fields.get('quantile') or '50', 'The quantile')})",
-    }[figure]()
+    names = [named(name) for name in by]
+    measured = _measured(figure, column, names, fields)
     return (
         f"SELECT {', '.join([*names, measured])} FROM release{f' WHERE {where}' if where else ''}"
         f"{' GROUP BY ' + ', '.join(names) if names else ''}"
     )
+
+
+def _measured(figure: str, column: str, names: Sequence[str], fields: Fields) -> str:
+    if figure == "count":
+        return "COUNT(*)"
+    if figure == "share":
+        return _share(names, fields.get("of"))
+    if figure == "quantile":
+        return f"QUANTILE({named(column)}, {_part(fields.get('quantile') or '50', 'The quantile')})"
+    return f"{'AVG' if figure == 'average' else 'SUM'}({named(column)})"
 
 
 def _share(names: Sequence[str], of: str) -> str:
@@ -204,6 +212,21 @@ def _part(text: str, what: str) -> float:
 # --- conditions as SQL ------------------------------------------------------------------------------------------------
 
 
+def named(column: str) -> str:
+    """Return the name of a column in SQL: as it is where that is a plain name, else in quotes.
+
+    >>> named("sex"), named("order"), named("body mass")
+    ('sex', '"order"', '"body mass"')
+    """
+    return column if PLAIN_NAME.fullmatch(column) and column.upper() not in _words() else quoted(column)
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Return the words that mean something in SQL by themselves."""
+    return frozenset(word for phrase in DuckDB.tokenizer_class.KEYWORDS for word in phrase.split())
+
+
 def condition_text(release: Release, conditions: Iterable[Condition]) -> str:
     """Return conditions, all of which must hold, as SQL. The library checks it as it checks every condition."""
     types = manifest_types(release)
@@ -211,7 +234,7 @@ def condition_text(release: Release, conditions: Iterable[Condition]) -> str:
 
 
 def _compared(line: Condition, kind: str) -> str:
-    name = quoted(line.column)
+    name = named(line.column)
     if line.operator in WITHOUT_VALUE:
         return f"{name} {WITHOUT_VALUE[line.operator]}"
     if line.operator == "in":

@@ -64,7 +64,7 @@ class Call:
 
     def command(self, folder: Path) -> str:
         """Return the command line."""
-        return shlex.join(["sfumato", *self.arguments(folder)])
+        return " ".join(["sfumato", *map(_shell, self.arguments(folder))])
 
     def python(self, folder: Path) -> str:
         """Return the same in Python."""
@@ -105,6 +105,15 @@ def _texts(given: Given) -> tuple[str, ...]:
 
 def _option(name: str, text: str) -> list[str]:
     return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+
+
+def _shell(word: str) -> str:
+    """Return a word as a shell reads it: in double quotes where it has single ones and nothing that they would change.
+
+    >>> print(_shell("sex = 'F'"), _shell("cost > '$5'"))
+    "sex = 'F'" 'cost > '"'"'$5'"'"''
+    """
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def _r_text(text: str) -> str:

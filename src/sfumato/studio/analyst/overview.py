@@ -54,14 +54,15 @@ def _described(name: str, kind: str, treatment: str, hidden: bool, values: objec
 def warnings_of(manifest: Manifest) -> Iterator[str]:
     """Give what to keep in mind of all answers."""
     if manifest.status != "release":
-        yield f"Not for release: it was drawn from a test seed, which anyone can repeat to {manifest.claim.undone_by_seed}."
+        undone = manifest.claim.undone_by_seed
+        yield f"Not for release: it was drawn from a test seed, which anyone can repeat to {undone}."
     yield NOISE_ONLY
     for mechanism in manifest.mechanisms:
         if mechanism.form != "value":
             what = "a set of values" if mechanism.form == "set" else "a card, which stands for a set of values"
             yield (
-                f"{mechanism.domain[0].name}: each row shows {what}. The truth may lie outside the set, and nothing says "
-                "which of its values it is."
+                f"{mechanism.domain[0].name}: each row shows {what}. The truth may lie outside the set, and nothing "
+                "says which of its values it is."
             )
     valued = [part.name for m in manifest.mechanisms if m.form == "value" for part in m.domain]
     if valued:
@@ -83,6 +84,6 @@ def warnings_of(manifest: Manifest) -> Iterator[str]:
 def proposed_values(manifest: Manifest) -> list[tuple[str, str]]:
     """Return values that a condition may name, each with its column."""
     stated = [(part.name, part.values) for part in manifest.domain.parts]
-    stated += [(column.name, column.order) for column in manifest.columns if column.order]  # type: ignore[misc]
+    stated += [(column.name, column.order) for column in manifest.columns if column.order]
     found = [(name, str(value)) for name, values in stated for value in values if value is not None]
     return found[:MOST_HINTS]

@@ -12,9 +12,9 @@ from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.release import Release, open_release
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.release.folder import release_around
-from sfumato.release.reading import quoted
 from sfumato.show.files import check_new, new_file
 from sfumato.studio.analyst.answering import Answers
+from sfumato.studio.analyst.asking import named
 from sfumato.studio.analyst.calls import Call
 from sfumato.studio.analyst.overview import columns_of, warnings_of
 from sfumato.studio.analyst.telling import Told
@@ -42,8 +42,8 @@ def save_page(release: Path, file: Path) -> None:
         raise UsageError(f"The page is one in HTML; {file.name!r} has another suffix.", "Name it release.html.")
     if inside := release_around(file):
         raise UsageError(
-            f"{str(file)!r} lies inside the release {str(inside)!r}, which is sealed: verify would find a file that was "
-            "not published.",
+            f"{str(file)!r} lies inside the release {str(inside)!r}, which is sealed: verify would find a file that "
+            "was not published.",
             "Write it beside the release, and hand out both.",
         )
     text = saved(open_release(release))
@@ -78,7 +78,7 @@ def _sections(release: Release) -> Iterator[Section]:
         if scale.size:
             yield _section(answers, name, f"Distribution of {name}", Call("distribution", (name, (), "")))
         if _has_average(scale):
-            query = f"SELECT AVG({quoted(name)}) FROM release"
+            query = f"SELECT AVG({named(name)}) FROM release"
             yield _section(answers, name, f"Average of {name}", Call("sql", (query,)))
 
 

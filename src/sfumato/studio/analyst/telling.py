@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -28,18 +27,18 @@ MOST_LINES, MOST_BARS = 200, 40
 """Of an answer on the page; a file has all of them."""
 LONG = 10
 """An interval that is so many times longer than a typical one does not stretch a picture: it is cut."""
-BESIDE_ROWS = "Published rows, uncorrected"
-BESIDE_GROUPS = "Classical estimate"
+BESIDE_ROWS, BESIDE_GROUPS = "Uncorrected", "Classical"
 WHY_ROWS = (
-    f"{BESIDE_ROWS}: what someone gets who takes the published values for the true ones. It is biased, and more records "
-    "do not help."
+    f"{BESIDE_ROWS}: what counting the published rows gives, their values taken for the true ones. It is biased, and "
+    "more records do not help."
 )
 WHY_GROUPS = (
     f"{BESIDE_GROUPS}: what someone gets who joins both files and spreads each group's values over its records. It is "
     "biased towards no association."
 )
 NO_SETS = (
-    "There is no uncorrected figure: each row shows a set of values, and counting sets counts nothing that a record has."
+    "There is no uncorrected figure: each row shows a set of values, and counting sets counts nothing that a record "
+    "has."
 )
 
 
@@ -119,13 +118,12 @@ def told_answer(answer: Answer, beside: Beside, most: int = MOST_LINES) -> Told:
     naive = beside.figures
     lines = []
     for group, value, error, low, high in rows:
-        decimals = decimals_of(error)
-        told = [number(value, decimals), _interval(low, high, decimals), number(error, decimals)]
-        told += [number(naive.get(group), decimals)] if naive is not None else []
-        lines.append((*map(label, group), *told))
+        told = [written(value, error), _interval(low, high, error)]
+        told += [written(naive.get(group), error)] if naive is not None else []
+        lines.append((*map(label, group), *told, written(error, error)))
     columns = [Column(name, False) for name in answer.by]
-    columns += [Column("Estimate"), Column(f"{percent(answer.level)} interval"), Column("Standard error")]
-    columns += [Column(beside.title)] if naive is not None else []
+    columns += [Column("Estimate"), Column(f"{percent(answer.level)} interval")]
+    columns += [*([Column(beside.title)] if naive is not None else []), Column("Standard error")]
     return Told(
         f"For the {answer.target}, {percent(answer.level)} intervals",
         tuple(columns),
@@ -140,14 +138,14 @@ def told_answer(answer: Answer, beside: Beside, most: int = MOST_LINES) -> Told:
 def _pictures(answer: Answer, rows: Sequence[Any], naive: dict[tuple[Any, ...], Any] | None) -> Iterable[Picture]:
     """Give a picture of each figure that was asked."""
 
-    def figure_of(row: Any) -> str:
-        return str(row[0][-1]) if answer.figure else ""
-
-    for figure, own in groupby(sorted(rows, key=figure_of), figure_of):
+    by_figure: dict[str, list[Any]] = {}
+    for row in rows:
+        by_figure.setdefault(str(row[0][-1]) if answer.figure else "", []).append(row)
+    for figure, own in by_figure.items():
         bars = []
         for group, value, error, low, high in own:
             names = group[:-1] if answer.figure else group
-            told = number(value, decimals_of(error))
+            told = written(value, error)
             other = naive.get(group) if naive is not None else None
             bars.append(Bar(" / ".join(map(label, names)) or "all", _drawn(value), low, high, told, _drawn(other)))
         title = f"{figure or 'Estimates'} with {percent(answer.level)} intervals"
@@ -172,12 +170,23 @@ def cut(bars: Sequence[Bar]) -> list[Bar]:
     ]
 
 
-def _interval(low: Any, high: Any, decimals: int) -> str:
+def written(value: float | str | None, error: float | str | None) -> str:
+    """Return a figure with the decimals that its error deserves; as the command line has it where there is none.
+
+    >>> written(0.9463, 184.6), written(0.0754, 0.0177), written(12, None)
+    ('0.9', '0.075', '12.0')
+    """
+    if not isinstance(value, int | float) or not isinstance(error, int | float) or not 0 < error < math.inf:
+        return number(value)
+    return f"{value:,.{decimals_of(error)}f}" if value == value else number(value)
+
+
+def _interval(low: Any, high: Any, error: float | None) -> str:
     if low is None or high is None:
         return "none"
     if low == -math.inf and high == math.inf:
         return "not known"
-    return f"{number(low, decimals)} to {number(high, decimals)}".replace("inf", "∞")
+    return f"{written(low, error)} to {written(high, error)}".replace("inf", "∞")
 
 
 # --- associations, risks, power ---------------------------------------------------------------------------------------
@@ -186,20 +195,17 @@ def _interval(low: Any, high: Any, decimals: int) -> str:
 def told_comparison(found: Comparison) -> Told:
     """Return measures of association, each with a picture of its own: they have no common scale."""
     title = BESIDE_GROUPS if found.naive == CLASSICAL else BESIDE_ROWS
-    rows = [(m.name, m.estimate, m.standard_error, m.lower, m.upper, m.naive) for m in found.measures]
-    lines = []
-    for name, value, error, low, high, naive in rows:
-        ends = [None if math.isnan(end) else end for end in (low, high)]
-        lines.append((name, number(value), _interval(*ends, 1), number(error), number(naive)))
-    pictures = []
-    for name, value, _, low, high, naive in rows:
-        ends = [None if math.isnan(end) else end for end in (low, high)]
-        bar = Bar(name, _drawn(value), *ends, number(value), _drawn(naive))
-        pictures.append(Picture(name, interval_bars([bar], f"{name} with its interval")))
+    lines, pictures = [], []
+    for m in found.measures:
+        error, low, high = m.standard_error, *(None if math.isnan(end) else end for end in (m.lower, m.upper))
+        value = written(m.estimate, error)
+        lines.append((m.name, value, _interval(low, high, error), written(m.naive, error), written(error, error)))
+        bar = Bar(m.name, _drawn(m.estimate), low, high, value, _drawn(m.naive))
+        pictures.append(Picture("", interval_bars([bar], f"{m.name} with its interval")))
     interval = f"{percent(found.level)} interval"
     return Told(
         f"{found.what}: for the {found.target}, {percent(found.level)} intervals",
-        (Column("Measure", False), Column("Estimate"), Column(interval), Column("Standard error"), Column(title)),
+        (Column("Measure", False), Column("Estimate"), Column(interval), Column(title), Column("Standard error")),
         tuple(lines),
         tuple(pictures),
         (*_test(found), *found.notes, WHY_GROUPS if found.naive == CLASSICAL else WHY_ROWS),

@@ -92,7 +92,7 @@ def interval_bars(bars: Sequence[Bar], title: str) -> Markup:
 
 
 def narrow_bars(bars: Sequence[Bar], title: str) -> Markup:
-    """Return the same as `error_bars` with labels and figures above the lines, in letters that a phone shows in full."""
+    """Return the same as `error_bars` with labels and figures above the lines, in letters that a phone shows."""
     place, high = _places(bars, 8, NARROW - 16), 2 * LINE - 6
     lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=high * len(bars))]
     for number, bar in enumerate(bars):
