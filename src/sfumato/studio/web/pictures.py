@@ -13,6 +13,8 @@ from markupsafe import Markup, escape
 LINE, LEFT, WIDTH, NUMBERS = 24, 190, 720, 150
 """Pixels: a line of a picture, the room for labels, the whole width, the room for numbers."""
 MOST_LETTERS = 24
+NARROW = 340
+"""Pixels: the width of a picture for a phone, where labels stand above their lines."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,24 @@ def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False) -> Mar
     for number, bar in enumerate(bars):
         lines += _line(bar, number * LINE + LINE // 2, place, as_bars)
     return picture(Markup("").join(lines), WIDTH, LINE * max(1, len(bars)) + 4, title)
+
+
+def interval_bars(bars: Sequence[Bar], title: str) -> Markup:
+    """Return `error_bars` for a wide screen and for a phone; the style sheet shows one of them."""
+    both = ((error_bars(bars, title), "wide"), (narrow_bars(bars, title), "narrow"))
+    return Markup("").join(element("div", drawn, class_=f"only-{name}") for drawn, name in both)
+
+
+def narrow_bars(bars: Sequence[Bar], title: str) -> Markup:
+    """Return the same as `error_bars` with labels and figures above the lines, in letters that a phone shows."""
+    place, high = _places(bars, 8, NARROW - 16), 2 * LINE - 6
+    lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=high * len(bars))]
+    for number, bar in enumerate(bars):
+        y = number * high
+        lines.append(element("text", shortened(bar.label, MOST_LETTERS + 4), x=8, y=y + 15))
+        lines.append(element("text", bar.told, class_="quiet", x=NARROW - 8, y=y + 15, text_anchor="end"))
+        lines += _marks(bar, y + 28, place, False)
+    return picture(Markup("").join(lines), NARROW, high * max(1, len(bars)) + 4, title)
 
 
 def _places(bars: Sequence[Bar], left: int, room: int) -> Callable[[float], float]:
@@ -79,28 +99,6 @@ def _marks(bar: Bar, y: int, at: Callable[[float], float], as_bars: bool) -> lis
     if bar.other is not None:
         found.append(element("rect", class_="other", x=at(bar.other) - 3, y=y - 3, width=6, height=6))
     return found
-
-
-NARROW = 340
-"""Pixels: the width of a picture for a phone, where labels stand above their lines."""
-
-
-def interval_bars(bars: Sequence[Bar], title: str) -> Markup:
-    """Return `error_bars` for a wide screen and for a phone; the style sheet shows one of them."""
-    both = ((error_bars(bars, title), "wide"), (narrow_bars(bars, title), "narrow"))
-    return Markup("").join(element("div", drawn, class_=f"only-{name}") for drawn, name in both)
-
-
-def narrow_bars(bars: Sequence[Bar], title: str) -> Markup:
-    """Return the same as `error_bars` with labels and figures above the lines, in letters that a phone shows."""
-    place, high = _places(bars, 8, NARROW - 16), 2 * LINE - 6
-    lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=high * len(bars))]
-    for number, bar in enumerate(bars):
-        y = number * high
-        lines.append(element("text", shortened(bar.label, MOST_LETTERS + 4), x=8, y=y + 15))
-        lines.append(element("text", bar.told, class_="quiet", x=NARROW - 8, y=y + 15, text_anchor="end"))
-        lines += _marks(bar, y + 28, place, False)
-    return picture(Markup("").join(lines), NARROW, high * max(1, len(bars)) + 4, title)
 
 
 def picture(content: Markup, width: int, height: int, title: str) -> Markup:
