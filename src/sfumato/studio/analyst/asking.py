@@ -7,6 +7,7 @@ has one short address, which can be kept and loaded again.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,8 +50,9 @@ COMPARED = {"is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least"
 WITHOUT_VALUE = {"missing": "IS NULL", "known": "IS NOT NULL"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-WHERE, EXPOSED, OUTCOME = "where", "exposed", "outcome"
-"""Names of conditions: each is a column, an operator and a value, in three fields that begin with it."""
+CONDITIONS = WHERE, EXPOSED, OUTCOME = "where", "exposed", "outcome"
+PARTS = "column", "is", "value"
+"""Conditions by name; each is a column, an operator and a value, in three fields whose names begin with its own."""
 
 
 @dataclass(frozen=True)
@@ -78,29 +80,35 @@ class Fields:
 
     def conditions(self, name: str) -> tuple[Condition, ...]:
         """Return the conditions of a name; a line without a column must have no value."""
-        columns, values = self.every(f"{name}_column"), self.every(f"{name}_value")
-        operators = self.every(f"{name}_is")
-        if not len(columns) == len(operators) == len(values):
+        parts = [self.every(f"{name}_{part}") for part in PARTS]
+        if len(set(map(len, parts))) > 1:
             raise UsageError("A condition is not complete.", "Each has a column, a comparison and a value.")
-        found = [Condition(*line) for line in zip(columns, operators, values, strict=True)]
+        found = [Condition(*line) for line in zip(*parts, strict=True)]
         if lost := next((line for line in found if line.value and not line.column), None):
             raise UsageError(f"The value {lost.value!r} of a condition has no column.", "Choose its column, too.")
         return tuple(line for line in found if line.column)
 
     def lines(self, name: str, blank: int) -> tuple[Condition, ...]:
         """Return the conditions of a name as a form shows them again, whatever is wrong with them, and blank ones."""
-        parts = (self.every(f"{name}_{part}") for part in ("column", "is", "value"))
+        parts = (self.every(f"{name}_{part}") for part in PARTS)
         return (*(Condition(*line) for line in zip(*parts, strict=False)), *(Condition() for _ in range(blank)))
 
     @property
     def plain(self) -> Fields:
         """The same without what is empty or usual; conditions stay whole."""
-        names = (WHERE, EXPOSED, OUTCOME)
-        parts = {f"{name}_{part}" for name in names for part in ("column", "is", "value")}
-        kept = [pair for pair in self.pairs if pair[0] not in parts and pair[1] and USUAL.get(pair[0]) != pair[1]]
-        for name in names:
-            for line in self.conditions(name):
-                kept += [(f"{name}_column", line.column), (f"{name}_is", line.operator), (f"{name}_value", line.value)]
+        used = {name: [bool(column) for column in self.every(f"{name}_column")] for name in CONDITIONS}
+        for name in CONDITIONS:
+            self.conditions(name)  # raises what is wrong with them
+        seen: Counter[str] = Counter()
+        kept = []
+        for field, value in self.pairs:
+            name, _, part = field.rpartition("_")
+            if name in used and part in PARTS:
+                keep = used[name][seen[field]]
+                seen[field] += 1
+            else:
+                keep = bool(value) and USUAL.get(field) != value
+            kept += [(field, value)] if keep else []
         return Fields(tuple(kept))
 
     @property
