@@ -114,7 +114,7 @@ class Browser:
 
     def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
         """Press a key."""
-        code, text = KEYS.get(key, (ord(key.upper()), key))
+        code, text = KEYS[key] if key in KEYS else (ord(key.upper()), key)
         pressed = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift + 2 * control}
         written = {"text": text} if text and not control else {}
         self.ask("Input.dispatchKeyEvent", type="keyDown", **pressed, **written)
