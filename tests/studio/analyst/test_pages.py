@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import pytest
 
 from sfumato.analyst.release import Release
-from sfumato.studio.analyst import answering
 from sfumato.studio.analyst.answering import Answers
 from sfumato.studio.analyst.app import analyst_app
 from sfumato.studio.analyst.calls import Call
+from tests.constants import set_constants
 from tests.studio.analyst.reading import Read
 from tests.studio.analyst.releases import SECRET, VALUES, made
 from tests.studio.served import Served, served
@@ -155,7 +155,7 @@ def test_a_refusal_says_what_to_ask_instead_and_keeps_the_form(name: str, page: 
 def test_the_same_question_is_asked_once_and_few_answers_are_kept(
     release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "MOST_KEPT", 2)
+    set_constants(monkeypatch, "sfumato.studio.analyst", MOST_KEPT=2)
     asked: list[Call] = []
     usual = Call.asked
     monkeypatch.setattr(Call, "asked", lambda call, of: (asked.append(call), usual(call, of))[1])
@@ -199,7 +199,7 @@ def test_a_slow_question_keeps_nobody_waiting(page: Served, monkeypatch: pytest.
 
 
 def test_long_answers_are_cut_on_the_page_and_whole_in_the_file(page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.studio.analyst.telling.told_answer.__defaults__", (5,))
+    set_constants(monkeypatch, "sfumato.studio.analyst", MOST_LINES=5)
     pairs = [("figure", "count"), ("by", "sex"), ("by", "age"), ("by", SECRET)]
     read = Read(page.get(f"/ask?{urlencode(pairs)}").text)
     whole = page.get(f"/ask.csv?{urlencode(pairs)}").text.splitlines()

@@ -40,10 +40,9 @@ def save_page(release: Path, file: Path) -> None:
     check_new(file)
     if file.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"The page is one in HTML; {file.name!r} has another suffix.", "Name it release.html.")
-    if inside := release_around(file):
+    if release_around(file):
         raise UsageError(
-            f"{str(file)!r} lies inside the release {str(inside)!r}, which is sealed: verify would find a file that "
-            "was not published.",
+            f"{str(file)!r} lies inside a release, which is sealed: verify would find a file that was not published.",
             "Write it beside the release, and hand out both.",
         )
     text = saved(open_release(release))

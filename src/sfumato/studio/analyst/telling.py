@@ -111,10 +111,10 @@ def _by_group(answer: Answer) -> dict[tuple[Any, ...], Any]:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def told_answer(answer: Answer, beside: Beside, most: int = MOST_LINES) -> Told:
+def told_answer(answer: Answer, beside: Beside) -> Told:
     """Return an answer in lines and pictures."""
     figures = answer.figures()
-    rows = list(zip(answer.groups, *figures.values(), strict=True))[:most]
+    rows = list(zip(answer.groups, *figures.values(), strict=True))[:MOST_LINES]
     naive = beside.figures
     lines = []
     for group, value, error, low, high in rows:
