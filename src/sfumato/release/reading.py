@@ -119,7 +119,7 @@ def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     sql_type = FORMATS[release.manifest.data.format].sql_type
     as_text = {c.name for c in release.manifest.columns if sql_type(c.type) == "VARCHAR" or c.type.startswith("list<")}
     types = {c.name: "string" if c.name in as_text else c.type for c in release.manifest.columns}
-    types |= {part.name: _type_of(part.values) for part in release.manifest.only_in_buckets}
+    types |= {part.name: type_of(part.values) for part in release.manifest.only_in_buckets}
     return types | {name: HELD_TYPES[holds] for name, holds in _held_numbers(release).items()}
 
 
@@ -168,11 +168,12 @@ def _types(release: ReleaseFolder, view: str) -> dict[str, str]:
     if view == "release":
         return {column.name: column.type for column in release.manifest.columns}
     groups = release.manifest.buckets
-    values = {part.name: _type_of(part.values) for part in groups.domain}
+    values = {part.name: type_of(part.values) for part in groups.domain}
     return {groups.group_column: "int64", **values, groups.count_column: "int64"}
 
 
-def _type_of(values: Sequence[Any]) -> str:
+def type_of(values: Sequence[Any]) -> str:
+    """Return the Arrow type of the values of a domain."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int}:
         return "uint64" if max(value for value in values if value is not None) >= 1 << 63 else "int64"

@@ -6,13 +6,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfumato.release.manifest import Manifest
-from sfumato.release.readme import HOLDING, TREATMENTS
+from sfumato.release.readme import TREATMENTS
+from sfumato.release.reading import type_of
 from sfumato.values.attributes import label
+from sfumato.values.number_texts import Holds
 
 MOST_VALUES = 60
 """Of a column, on the page."""
 MOST_HINTS = 400
 """Values that fields for values propose."""
+KINDS = {
+    "int": "whole numbers",
+    "uint": "whole numbers",
+    "float": "numbers",
+    "double": "numbers",
+    "halffloat": "numbers",
+    "decimal": "numbers",
+    "string": "text",
+    "bool": "true or false",
+    "date": "dates",
+    "time": "times",
+    "list<": "sets of values",
+}
+"""What columns hold, by how the names of their Arrow types begin."""
 NOISE_ONLY = (
     "Intervals cover only the added noise, not sampling. For conclusions about a population choose the target "
     "“population”."
@@ -37,13 +53,25 @@ def columns_of(manifest: Manifest) -> list[Described]:
     found = []
     for column in manifest.columns:
         values = domains.get(column.name) or column.order or tuple((manifest.merged or {}).get(column.name, ()))
-        kind = f"{column.type}{HOLDING[column.holds]}"
         hidden = column.treatment == "randomized"
-        found.append(_described(column.name, kind, TREATMENTS[column.treatment], hidden, values))
+        found.append(
+            _described(column.name, kind_of(column.type, column.holds), TREATMENTS[column.treatment], hidden, values)
+        )
     for part in manifest.only_in_buckets:
         apart = f"true values, but by groups: in {manifest.buckets.file} only"
-        found.append(_described(part.name, f"values{HOLDING[part.holds]}", apart, True, part.values))
+        found.append(_described(part.name, kind_of(type_of(part.values), part.holds), apart, True, part.values))
     return found
+
+
+def kind_of(arrow: str, holds: Holds | None = None) -> str:
+    """Return what a column holds, in words.
+
+    >>> [kind_of(arrow) for arrow in ("int64", "double", "string", "list<element: string>", "date32[day]")]
+    ['whole numbers', 'numbers', 'text', 'sets of values', 'dates']
+    """
+    if holds is not None:
+        return "whole numbers" if holds == "integer" else "numbers"
+    return next((words for beginning, words in KINDS.items() if arrow.startswith(beginning)), arrow)
 
 
 def _described(name: str, kind: str, treatment: str, hidden: bool, values: object) -> Described:
