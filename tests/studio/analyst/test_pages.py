@@ -103,7 +103,7 @@ REFUSED = {
     "a share of nothing": ("/ask", [("figure", "share")], "A share needs groups", "Choose a column to group by"),
     "a figure that is none": ("/ask", [("figure", "mode")], "There is no figure 'mode'", "Figures are count"),
     "a level that is no number": ("/ask", [("figure", "count"), ("level", "high")], "number of percent", "E.g. 95"),
-    "a level of 100": ("/ask", [("figure", "count"), ("level", "100")], "level", ""),
+    "a level of 100": ("/ask", [("figure", "count"), ("level", "100")], "above 0 and below 100 percent", "5% is 5"),
     "a level of nothing": ("/ask", [("figure", "count"), ("level", "1/0")], "number of percent", "E.g. 95"),
     "a value without a column": (
         "/ask",
@@ -124,7 +124,12 @@ REFUSED = {
         "no column 'sexe'",
         "Did you mean 'sex'?",
     ),
-    "a query that reads files": ("/sql", [("query", "SELECT * FROM read_csv('x')")], "", ""),
+    "a query that reads files": (
+        "/sql",
+        [("query", "SELECT * FROM read_csv('x')")],
+        "A query reads FROM release",
+        "A query looks like",
+    ),
     "one column": ("/associations", [("first", "sex")], "no column ''", "Its columns are"),
     "the same column": ("/associations", [("first", "sex"), ("second", "sex")], "two different columns", ""),
     "no outcome": (
@@ -133,7 +138,8 @@ REFUSED = {
         "--outcome needs a condition",
         "",
     ),
-    "a share above 1": ("/power", [("ask", "1"), ("share", "150")], "at most 1", "5% is 0.05"),
+    "a chance of a third": ("/power", [("ask", "1"), ("chance", "33")], "at least 50 and below 100", "5% is 5"),
+    "a share above 1": ("/power", [("ask", "1"), ("share", "150")], "at most 100 percent, not 150", "5% is 5"),
 }
 
 

@@ -50,6 +50,13 @@ COMPARED = {"is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least"
 WITHOUT_VALUE = {"missing": "IS NULL", "known": "IS NOT NULL"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+INSIDE, UP_TO_WHOLE, FROM_HALF = "above 0 and below 100", "above 0 and at most 100", "at least 50 and below 100"
+LIMITS: dict[str, Callable[[Fraction], bool]] = {
+    INSIDE: lambda percents: 0 < percents < 100,
+    UP_TO_WHOLE: lambda percents: 0 < percents <= 100,
+    FROM_HALF: lambda percents: 50 <= percents < 100,
+}
+"""Within which numbers of percent must lie, and the words for it."""
 CONDITIONS = WHERE, EXPOSED, OUTCOME = "where", "exposed", "outcome"
 PARTS = "column", "is", "value"
 """Conditions by name; each is a column, an operator and a value, in three fields whose names begin with its own."""
@@ -185,11 +192,11 @@ def power_call(release: Release, fields: Fields) -> Call:
     """Return the call for what to expect."""
     where = condition_text(release, fields.conditions(WHERE))
     shares = [
-        (name, _part(fields.get(name), title))
+        (name, _part(fields.get(name), title, UP_TO_WHOLE))
         for name, title in (("share", "The assumed share"), ("width", "The half-width"))
         if fields.get(name)
     ]
-    chance = _part(fields.get("chance"), "The chance")
+    chance = _part(fields.get("chance"), "The chance", FROM_HALF)
     return Call("power", (_by(fields), where), (*shares, *_changed("chance", chance, 0.8), *_options(fields)))
 
 
@@ -209,12 +216,15 @@ def _changed(name: str, value: Any, usual: Any) -> tuple[tuple[str, Any], ...]:
     return () if value == usual else ((name, value),)
 
 
-def _part(text: str, what: str) -> float:
-    """Return percents as a part of one, the nearest number to it."""
-    try:
-        return float(Fraction(text.strip().removesuffix("%").strip()) / 100)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise UsageError(f"{what} must be a number of percent, not {text!r}.", "E.g. 95.") from None
+def _part(text: str, what: str, limits: str = INSIDE) -> float:
+    """Return percents as a part of one, the nearest number to it; raise unless they lie within limits."""
+    plain = text.strip().removesuffix("%").strip()
+    if not NUMBER.fullmatch(plain):
+        raise UsageError(f"{what} must be a number of percent, not {text!r}.", "E.g. 95.")
+    percents = Fraction(plain)
+    if not LIMITS[limits](percents):
+        raise UsageError(f"{what} must be {limits} percent, not {text}.", "5% is 5, not 0.05.")
+    return float(percents / 100)
 
 
 # --- conditions as SQL ------------------------------------------------------------------------------------------------
