@@ -1,4 +1,4 @@
-"""Nothing but `randomness` draws a number."""
+"""Nothing but `randomness` draws a number that is published; the tokens that let a browser in never are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sfumato_papers
 PACKAGES = [Path(package.__path__[0]) for package in (sfumato, sfumato_papers)]
 SOURCES = [path for folder in PACKAGES for path in folder.rglob("*.py") if path.name != "randomness.py"]
 MODULES = {"random", "secrets", "uuid", "numpy.random"}
+TOKENS = {"guard.py": ["secrets"]}  # of the studio: they belong to no release
 FUNCTIONS = {"urandom", "getrandom", "default_rng", "RandomState", "SystemRandom"}
 
 
@@ -27,7 +28,7 @@ def draws(tree: ast.AST) -> list[str]:
 
 
 def test_no_other_module_draws() -> None:
-    assert {str(path): found for path in SOURCES if (found := draws(ast.parse(path.read_text())))} == {}
+    assert {path.name: found for path in SOURCES if (found := draws(ast.parse(path.read_text())))} == TOKENS
 
 
 def test_the_search_finds_what_it_should() -> None:

@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from sfumato.cli.studio import studio
 if __name__ == "__main__":
-    studio(Path(sys.argv[1]), Path(sys.argv[2]), None, None, 0, False)
+    studio(Path(sys.argv[1]), Path(sys.argv[2]), None, None, 0, False, True)
 """
 
 
@@ -102,9 +102,9 @@ def test_a_server_that_is_killed_leaves_no_half_release_and_goes_on(
     )
     try:
         assert server.stdout is not None
-        told = "".join(server.stdout.readline() for _ in range(3))
-        port = int(re.findall(r"127\.0\.0\.1:(\d+)", told)[0])
-        page = Path(re.findall(r"with it: (.*)", told)[0]).read_text()
+        told = "".join(server.stdout.readline() for _ in range(4))
+        opened = json.loads(told)
+        port, page = int(re.findall(r":(\d+)/", opened["address"])[0]), Path(opened["file"]).read_text()
         token = re.findall(r"token=([\w-]+)", page)[0]
         assert token not in told  # nor in the arguments of a process
         site = Served(port, Keys(lambda token: None), [token])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sfumato.cli.base import Json, print_json
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from sfumato.studio.web.serve import Opened
 
 EXTRA_HINT = (
     'Install it: pip install "sfumato[studio]", or in a copy of the repository: uv run --extra studio sfumato studio'
@@ -28,6 +32,7 @@ def studio(
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Of 127.0.0.1; a free one unless said.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    as_json: Json = False,
 ) -> None:
     """Open a page on this machine: from a table to a signed release and its audit, or questions to a release."""
     check_installed()
@@ -36,11 +41,11 @@ def studio(
     if table is not None and (table / MANIFEST_NAME).is_file():
         if policy is not None or folder is not None:
             raise UsageError("The page of a release takes no policy and no --folder.", "Give the release alone.")
-        _analyst(table, save, port, browser)
+        _analyst(table, save, port, browser, as_json)
         return
     if save is not None:
         raise UsageError("--save goes with the folder of a release.", "Give a release: sfumato studio RELEASE --save F")
-    open_page(table, policy, folder, port, browser)
+    open_page(table, policy, folder, port, browser, as_json)
 
 
 def check_installed() -> None:
@@ -52,19 +57,28 @@ def check_installed() -> None:
         raise UsageError("The studio needs the extra sfumato[studio], which is not installed.", EXTRA_HINT) from None
 
 
-def _analyst(release: Path, save: Path | None, port: int, browser: bool) -> None:
+def _analyst(release: Path, save: Path | None, port: int, browser: bool, as_json: bool) -> None:
     from sfumato.studio.analyst.app import analyst_app, save_page
     from sfumato.studio.web.serve import serve
 
     if save is not None:
         save_page(release, save)
-        print(f"Wrote {save}. It holds nothing that the release does not, and no script.")
+        if as_json:
+            print_json({"file": str(save)})
+        else:
+            print(f"Wrote {save}. It holds nothing that the release does not, and no script.")
         return
-    serve(lambda csrf: analyst_app(release, csrf), port=port, browse=browser)
+    serve(lambda csrf: analyst_app(release, csrf), lambda found: _announce(found, as_json), port=port, browse=browser)
+    _say_goodbye(as_json)
 
 
 def open_page(
-    table: Path | None, policy: Path | None, folder: Path | None, port: int = 0, browser: bool = True
+    table: Path | None,
+    policy: Path | None,
+    folder: Path | None,
+    port: int = 0,
+    browser: bool = True,
+    as_json: bool = False,
 ) -> None:
     """Serve the publisher's and auditor's page of a table until the terminal ends it."""
     from sfumato.studio.desk.app import desk_app
@@ -76,5 +90,23 @@ def open_page(
     def make(csrf: str) -> ASGIApp:
         return desk_app(desk, csrf)
 
-    print(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
-    serve(make, port=port, browse=browser)
+    if not as_json:
+        print(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
+    serve(make, lambda found: _announce(found, as_json), port=port, browse=browser)
+    _say_goodbye(as_json)
+
+
+def _announce(found: Opened, as_json: bool) -> None:
+    """Say where the studio is, at once: what reads it may be a program."""
+    if as_json:
+        print_json({"address": found.address, "file": str(found.file)})
+    else:
+        print(f"The studio is open at {found.address} for you alone. Press ctrl-C to end it.")
+        if not found.browsing:
+            print(f"To let a browser in, open this file with it: {found.file}")
+    sys.stdout.flush()
+
+
+def _say_goodbye(as_json: bool) -> None:
+    if not as_json:
+        print("The studio has ended. Nothing that was kept is lost.")

@@ -9,6 +9,7 @@ import tempfile
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -26,10 +27,21 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>sfumato st
 """
 
 
+@dataclass(frozen=True)
+class Opened:
+    """Where a server is."""
+
+    address: str
+    file: Path  # lets a browser in that opens it
+    browsing: bool  # whether a browser was opened
+
+
 def serve(
-    make_app: Callable[[str], ASGIApp], *, port: int = 0, browse: bool = True, tell: Callable[[str], None] = print
+    make_app: Callable[[str], ASGIApp], announce: Callable[[Opened], None], *, port: int = 0, browse: bool = True
 ) -> None:
     """Serve an application until the terminal ends it. `make_app` gets the CSRF token that its pages repeat.
+
+    `announce` is told where it is, once browsers can come.
 
     The token that lets the browser in is in a file that only the user can read, and in no process list and no log.
     """
@@ -41,13 +53,10 @@ def serve(
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on")
         )
-        tell(f"The studio is open at http://{LOOPBACK}:{taken}/ for you alone. Press ctrl-C to end it.")
-        if not (browse and webbrowser.open(file.as_uri())):
-            tell(f"To let a browser in, open this file with it: {file}")
+        announce(Opened(f"http://{LOOPBACK}:{taken}/", file, browse and webbrowser.open(file.as_uri())))
         _end_with_terminal(server)
         with suppress(KeyboardInterrupt):  # ctrl-C is how it ends
             server.run(sockets=[listener])
-        tell("The studio has ended. Nothing that was kept is lost.")
 
 
 def listening(port: int) -> socket.socket:
