@@ -7,14 +7,13 @@ what it reads off the table is marked (`from_table = true`) until somebody confi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import count_sensitive, rough_median
 from sfumato.engines.embedded.csv_source import CsvSource
-from sfumato.engines.rows.looking import see
 from sfumato.errors import TableError
 from sfumato.methods import METHODS
 from sfumato.publisher import toml
@@ -23,7 +22,6 @@ from sfumato.publisher.policy_rules import BinRule, ColumnRule
 from sfumato.publisher.proposal.choosing import Choice, choose, requirement, round_breaks, round_width
 from sfumato.publisher.proposal.roles import (
     MANY_NUMBERS,
-    PLAIN_TYPES,
     QUANTITY_WORDS,
     Guess,
     guess_roles,
@@ -32,10 +30,12 @@ from sfumato.publisher.proposal.roles import (
 )
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.found import Column
+from sfumato.publisher.survey.overview import looks_of
 from sfumato.publisher.table import check_columns, no_progress
 from sfumato.release.formats import FORMATS
-from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
-from sfumato.values.looks import PERSON_WORDS, Look, look_at, words
+from sfumato.values.arrays import Progress
+from sfumato.values.attributes import LEFT_OUT_ROLES, Schema
+from sfumato.values.looks import PERSON_WORDS, words
 from sfumato.values.profile import Profile
 from sfumato.values.recoding import Bins
 from sfumato.values.section import InputRule
@@ -45,16 +45,29 @@ LISTED = 60  # a domain with at most so many values is listed, ready to be decla
 FROM_TABLE = "from_table = true    # confirm what stands above, then remove this line"
 
 
+@dataclass(frozen=True)
+class Proposal:
+    """A policy for a table, and why each column has its role; the reasons are comments of the text, too."""
+
+    text: str
+    reasons: dict[str, str]
+
+
 def propose(source: Source, sensitive: str | None = None) -> str:
     """Return the text of a policy file for a table; `sensitive`: the column that is the secret, where that is known."""
-    source, delimiter = _with_delimiter(source)
+    return proposal(source, sensitive).text
+
+
+def proposal(source: Source, sensitive: str | None = None, progress: Progress = no_progress) -> Proposal:
+    """Return a policy for a table."""
+    source, delimiter = with_delimiter(source)
     check_columns(source.names, source.names)
-    rows, columns = describe_columns(source, no_progress)
+    rows, columns = describe_columns(source, progress)
     if not rows:
         raise TableError(
             f"{source.description!r} has no rows: nothing can be proposed.", "Give a table with a row for each record."
         )
-    guesses = guess_roles(columns, rows, _looks(source, rows, columns), sensitive)
+    guesses = guess_roles(columns, rows, looks_of(source, rows, columns), sensitive)
     secret = next(g for g in guesses if g.role == "sensitive")
     breaks = _breaks(source, secret.column)
     bins = Bins(breaks=breaks) if breaks and _needs_bins(secret.column) else None
@@ -75,7 +88,8 @@ def propose(source: Source, sensitive: str | None = None) -> str:
         _linking(guesses, profile),
         _output(profile),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    text = "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return Proposal(text, {g.column.name: f"{g.reason.rstrip('.')}." for g in guesses})
 
 
 def _known(guesses: Sequence[Guess]) -> list[str]:
@@ -83,23 +97,13 @@ def _known(guesses: Sequence[Guess]) -> list[str]:
     return [g.column.name for g in guesses if g.role == "quasi_identifier" and not g.decision]
 
 
-def _with_delimiter(source: Source) -> tuple[Source, str]:
+def with_delimiter(source: Source) -> tuple[Source, str]:
     """Open a CSV file again if its header has another delimiter than the comma."""
     if isinstance(source, CsvSource) and len(source.names) == 1:
         found = max(DELIMITERS, key=source.names[0].count)
         if found in source.names[0]:
             return CsvSource(source.path, InputRule(delimiter=found)), found
     return source, source.rule.delimiter if isinstance(source, CsvSource) else ","
-
-
-def _looks(source: Source, rows: int, columns: Sequence[Column]) -> dict[str, Look | None]:
-    """Judge the columns as a plan would, by their exact counts."""
-    plain = [c for c in columns if c.type in (*PLAIN_TYPES, "date or time")]
-    seen = {s.name: s for s in see(source, [Attribute(c.name, "other") for c in plain])}
-    found: dict[str, Look | None] = dict.fromkeys(c.name for c in columns)
-    for c in plain:
-        found[c.name] = look_at(replace(seen[c.name], present=rows - c.missing, distinct=c.distinct))
-    return found
 
 
 def _counted(source: Source, column: Column, bins: Bins | None) -> Profile:

@@ -10,22 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.errors import TableError, UsageError
-from sfumato.publisher.survey.found import Column
+from sfumato.publisher.survey.found import PLAIN_TYPES, Column
 from sfumato.values.attributes import LEFT_OUT_ROLES, Role
 from sfumato.values.looks import HOUSEHOLD_WORDS, Look, is_id, words
 from sfumato.values.text import meant
 
 MOST_CATEGORIES = 100
 MANY_NUMBERS = 30
-PLAIN_TYPES = (
-    "text",
-    "text (codes)",
-    "text (whole numbers)",
-    "text (numbers)",
-    "whole numbers",
-    "numbers",
-    "true/false",
-)
 
 
 def _listed(text: str) -> frozenset[str]:

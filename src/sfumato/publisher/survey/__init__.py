@@ -39,6 +39,7 @@ from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.found import (
     Column,
     Feasible,
+    Findings,
     Off,
     Persons,
     Predictor,
@@ -89,10 +90,9 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     profile = count_sensitive(table.source, table.schema, progress, apart=table.policy.apart)
     linked = table.policy.linked
     joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
-    published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
     orders = [profile.order, *(each.order for each in profile.apart), *([profile.together] if profile.together else [])]
     order = min(orders, key=lambda test: test.p_value)
-    prediction = find_predictors(published, table, profile, columns, rows, progress)
+    wrong = _findings(table, profile, columns, rows, progress)
     found = Survey(
         table=table.source.description,
         rows=rows,
@@ -101,16 +101,38 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         uniqueness=count_alone(table),
         sensitive=_sensitive(profile),
         row_order=RowOrder(order.dependent, order.p_value, order.statement),
-        prediction=prediction,
-        persons=_persons(table, progress),
+        prediction=wrong.prediction,
+        persons=wrong.persons,
         feasibility=_feasibility(profile, table.policy, joint),
         errors=tuple(_errors(profile)) if profile.domain.size <= MOST_VALUES else None,
         apart=tuple(map(_sensitive, profile.apart)),
     )
-    stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
-    told = [*stops, *published.problems(), *published.recoding_notes()]
+    stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in wrong.stops]
+    told = [*stops, *wrong.refused, *wrong.notes]
     warnings = [*_column_warnings(columns), *told, *_policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))
+
+
+def findings(table: Table, columns: Sequence[Column], rows: int, progress: Progress = no_progress) -> Findings:
+    """Return what is wrong with columns, without the rest of a survey. `columns`: those that were described before."""
+    report = shared(progress, 2 + (table.policy.person is not None))
+    profile = count_sensitive(table.source, table.schema, report, apart=table.policy.apart)
+    return _findings(table, profile, tuple(columns), rows, report)
+
+
+def _findings(
+    table: Table, profile: Profile, columns: tuple[Column, ...], rows: int, progress: Progress
+) -> Findings:
+    published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
+    prediction = find_predictors(published, table, profile, columns, rows, progress)
+    return Findings(
+        stops=table.stops,
+        rare=_rare(profile),
+        prediction=prediction,
+        persons=_persons(table, progress),
+        refused=tuple(published.problems()),
+        notes=published.recoding_notes(),
+    )
 
 
 def _sensitive(profile: Profile) -> Sensitive:

@@ -8,10 +8,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.values.attributes import Role
+from sfumato.values.looks import Stop
 from sfumato.values.profile import Uniqueness
 
 WIDTH = 110
 SHOWN = 12
+PLAIN_TYPES = (
+    "text",
+    "text (codes)",
+    "text (whole numbers)",
+    "text (numbers)",
+    "whole numbers",
+    "numbers",
+    "true/false",
+)
+"""Types of columns that can be randomized."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,18 @@ class Persons:
     with_several_rows: int
     mean_rows: float
     most_rows: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is wrong with columns as a policy would publish them, each where it is."""
+
+    stops: tuple[Stop, ...]  # columns that tell who people are
+    rare: tuple[RareValue, ...]
+    prediction: Prediction
+    persons: Persons | None
+    refused: tuple[str, ...]  # why publishing would stop at values of a column
+    notes: tuple[str, ...]  # what to know of how columns are made coarser
 
 
 @dataclass(frozen=True)
