@@ -54,13 +54,41 @@ class FineGrain(Perturbing):
         "The odds of each single value change by a bounded factor, for whoever sees the person's row, whatever they "
         "believed before."
     )
+    avoid_if = (
+        'statements that join values, such as "HIV or hepatitis", must be bounded as strictly as single values: here '
+        "they are not."
+    )
 
     beside_uniform = "Give fine-grain a retention_floor, or choose uniform."
 
-    objective: Annotated[Literal["error", "records"] | None, Field(exclude_if=lambda chosen: chosen is None)] = None
-    upward_only: Annotated[bool, Field(exclude_if=lambda chosen: not chosen)] = False
-    weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
-    matrix: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None  # old policies keep their hashes
+    objective: Annotated[
+        Literal["error", "records"] | None,
+        Field(
+            exclude_if=lambda chosen: chosen is None,
+            description="What the noise is best for: the error of counts, or the number of records that stay true.",
+        ),
+    ] = None
+    upward_only: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda chosen: not chosen,
+            description="Beliefs are held from rising only; they may fall by any amount.",
+        ),
+    ] = False
+    weights: Annotated[
+        Literal["observed", "equal"] | dict[str, Probability],
+        Field(
+            description="The shares of values for which the noise is best. observed: those of the table, of which the "
+            "release then tells something."
+        ),
+    ] = "equal"
+    matrix: Annotated[
+        str | None,
+        Field(
+            exclude_if=lambda name: name is None,  # old policies keep their hashes
+            description="A CSV file with probabilities of your own, taken if they keep the requirement.",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _is_given_alone(self) -> FineGrain:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, PrivateAttr, ValidationError, model_serializer
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_serializer
 
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.plan import Figures, Plan
@@ -52,6 +52,8 @@ class Method(Section, ABC):
     """What it is called in a sentence."""
     promise: ClassVar[str]
     """What is bounded, and against whom."""
+    avoid_if: ClassVar[str]
+    """When not to use it."""
     figures: ClassVar[type[Figures]]
     """Of what kind the figures of its plans are."""
 
@@ -63,6 +65,8 @@ class Method(Section, ABC):
     """Whether noise reaches every value of the domain, also those that do not occur."""
     draws_plan: ClassVar[bool] = False
     """Whether a plan is drawn: the next one for the same table is another."""
+    slow_to_plan: ClassVar[bool] = False
+    """Whether a plan can take seconds or minutes, also of few values."""
     keeps_order: ClassVar[bool] = False
     """Whether rows can stay in the table's order."""
     added: ClassVar[tuple[str, ...]] = ()
@@ -86,7 +90,13 @@ class Method(Section, ABC):
     beside_uniform: ClassVar[str] = ""
     """What to do, or to know, where plain uniform perturbation estimates counts better; nothing: not compared so."""
 
-    assurance: Assurance = "proved"
+    assurance: Annotated[
+        Assurance,
+        Field(
+            description="proved: the promise holds as it is told here. as-published: what the paper states, which is "
+            "known to fail for some methods."
+        ),
+    ] = "proved"
     _folder: Path = PrivateAttr(default=Path())
 
     def __init__(self, **options: Any) -> None:

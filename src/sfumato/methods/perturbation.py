@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sfumato.claims.claim import BOTH, Scope, Shape
 from sfumato.claims.odds import OddsClaim, keeps
@@ -170,7 +171,9 @@ class Perturbing(Drawing):
     assurances_agree: ClassVar[bool] = False
     """Whether both assurances have the same matrix."""
 
-    retention_floor: Probability = 0.0
+    retention_floor: Annotated[
+        Probability, Field(description="Refuse to keep any value with a lower probability than this; 0 for no floor.")
+    ] = 0.0
 
     @property
     def floor(self) -> Fraction:

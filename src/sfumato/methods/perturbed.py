@@ -32,6 +32,7 @@ TIGHT = 1e-9
 SHOWN_MATRIX = 8
 MOST_IN_ORDER = 300
 """Values up to which errors of shares and means are told: they take the whole matrix."""
+SHOWN_BINDINGS = 3
 RAISING = "raising the retention of either value of a pair would break the bound"
 
 
@@ -228,6 +229,16 @@ class PerturbationFigures(Figures):
             factor, gamma = set_factor(self.matrix, each, direction), each.bound.gamma
             if gamma is not None and factor is not None and factor >= gamma * (1 - TIGHT):
                 yield Binding(each.told(self.domain), direction, "all other values", float(gamma))
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        if self.mechanism.form != "value":
+            return ("Every set is as likely as the strictest requirement allows.",)
+        told = {"upward": "would make {0!r} too easy to believe", "downward": "would make {0!r} too easy to rule out"}
+        return tuple(
+            f"Less noise {told[b.direction].format(b.value)}, against {b.against!r}."
+            for b in self.bindings[:SHOWN_BINDINGS]
+        )
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()

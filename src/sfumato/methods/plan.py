@@ -82,6 +82,11 @@ class Figures(ABC):
         """What analysts are off by, where a formula tells it."""
         return Expected()
 
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """What keeps the plan from being better, a sentence each, the first ones; nothing where nothing is known."""
+        return ()
+
     @abstractmethod
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         """Return what is done with the rows; `counted` where the table was counted again."""

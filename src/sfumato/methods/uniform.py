@@ -29,6 +29,10 @@ class Uniform(Perturbing):
         "uniform: every value is kept with the same probability, and the promise holds for any statement about a "
         'record. "fine-grain" can protect some values more than others, and holds for single values.'
     )
+    avoid_if = (
+        "the column has so many values that little of each count is left, or some values need much more protection "
+        "than others."
+    )
     assurances_agree = True
     scope = "any predicate"
 

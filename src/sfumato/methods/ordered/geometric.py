@@ -46,10 +46,14 @@ class Geometric(OrderedDrawing):
         "steps of the order; everybody else can learn roughly how large it is. For values whose rough size is known:",
         ('name = "geometric"', "steps = 2"),
     )
+    avoid_if = "someone may know little of a value beforehand: the bound is for those who know it up to some steps."
     takes = (RhoPrivacy, Amplification, LocalPrivacy)
     most_values = 1_000
 
-    steps: Annotated[int, Field(ge=1)]
+    steps: Annotated[
+        int,
+        Field(ge=1, description="The bound is for someone who already knows the value up to this many steps."),
+    ]
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         """Return the steps for which a plan must have been made."""

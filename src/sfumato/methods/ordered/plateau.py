@@ -9,6 +9,9 @@ perturbation, and neighbours are harder still to tell apart (docs/methods/platea
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Annotated
+
+from pydantic import Field
 
 from sfumato.errors import PolicyError
 from sfumato.methods.method import Probability, between
@@ -35,13 +38,17 @@ class Plateau(OrderedDrawing):
         "The odds of any statement about an ordered value, such as that it is above a threshold, change by a bounded "
         "factor, for whoever sees the person's row, whatever they believed before."
     )
+    avoid_if = "the values have no order, or the counts of single values matter more than counts up to a value."
 
     proposed = (
         "plateau: a value is published of each record, its own or a near one more often than a far one. The promise is "
         'that of uniform, "at least c" included.'
     )
 
-    alpha: Probability | None = None
+    alpha: Annotated[
+        Probability | None,
+        Field(description="How slowly the chance of a value falls with each step away from the truth: 0 to 1."),
+    ] = None
 
     def check_numbers(self) -> None:
         """Raise if alpha is no probability."""

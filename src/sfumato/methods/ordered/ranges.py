@@ -11,9 +11,10 @@ the promise is that of uniform perturbation (docs/methods/ranges.md).
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sfumato.methods.ordered.drawing import OrderedDrawing, too_strict
 from sfumato.methods.subset.method import MOST_IN_SET
@@ -38,6 +39,7 @@ class Ranges(OrderedDrawing):
         "The odds of any statement about an ordered value, such as that it is above a threshold, change by a bounded "
         "factor, for whoever sees the person's row, whatever they believed before."
     )
+    avoid_if = "the values have no order, or the counts of single values matter more than counts up to a value."
     proposed = (
         "ranges: some neighbouring values are published of each record, or a set of scattered ones, in which its "
         "own is likelier than any other. The truth may lie outside; analysts ask for the column as ever. The "
@@ -47,8 +49,13 @@ class Ranges(OrderedDrawing):
     )
     most_values = math.isqrt(MOST_ENTRIES // 3)  # there are fewer than 2 m windows, and one block of a deck at least
 
-    mixed_with: Literal["sets", "values"] = "sets"
-    form: Literal["set", "card"] | None = None
+    mixed_with: Annotated[
+        Literal["sets", "values"], Field(description="What is published of the records that get no range.")
+    ] = "sets"
+    form: Annotated[
+        Literal["set", "card"] | None,
+        Field(description="Publish the ranges themselves, or the numbers of cards that stand for them."),
+    ] = None
 
     def matrix_for(
         self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray

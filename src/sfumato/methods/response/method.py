@@ -28,6 +28,11 @@ class RandomizedResponse(ResponseOptions):
         "The belief in a value is bounded for who sees the published quasi-identifiers of a row and nothing else; not "
         "for one who knows a person's true ones and how values depend on them."
     )
+    avoid_if = (
+        "someone may know a person's true age, sex and the like and how the secret depends on them, or these columns "
+        "have many values."
+    )
+    slow_to_plan = True
     takes = (RiskLimit,)
     figures = ResponseFigures
     counts_jointly = True

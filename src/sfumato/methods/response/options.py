@@ -16,10 +16,15 @@ from sfumato.values.text import did_you_mean
 class ResponseOptions(Method):
     """The options of randomized response, as they are planned with."""
 
-    scope: Scope = "both"
-    risk: RiskName | None = None
-    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    objective: ObjectiveName = "l2"
+    scope: Annotated[Scope, Field(description="Which columns may be randomized.")] = "both"
+    risk: Annotated[
+        RiskName | None,
+        Field(description="What is limited. posterior and link are proved; reconstruction is as published."),
+    ] = None
+    fixed: Annotated[
+        tuple[str, ...], Field(strict=False, description="Columns that others may know and that stay as they are.")
+    ] = ()
+    objective: Annotated[ObjectiveName, Field(description="The cost that is kept as small as it can be.")] = "l2"
 
     @property
     def limited_risk(self) -> RiskName:

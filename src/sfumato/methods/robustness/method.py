@@ -43,15 +43,23 @@ class RobustAnatomy(Bucketing):
     name = "robust-anatomy"
     title = "robust Anatomy"
     promise = (
-        "The belief in a value is bounded for who finds the person's group, whatever he believes of how values depend "
+        "The belief in a value is bounded for who finds the person's group, whatever they believe of how values depend "
         "on {known}; not for one who knows more columns, or others of the group."
     )
+    avoid_if = "someone may know more columns than the sets name, or others of a group."
+    slow_to_plan = True
     takes = (Robustness,)
     counts_jointly = True
     rechecks = True
 
-    attribute_sets: Annotated[tuple[Names, ...], Field(strict=False)] = ()
-    prior: Literal["none", "table"] | Names = "none"
+    attribute_sets: Annotated[
+        tuple[Names, ...],
+        Field(strict=False, description="Columns on which someone may know the secret to depend, a set on each line."),
+    ] = ()
+    prior: Annotated[
+        Literal["none", "table"] | Names,
+        Field(description="What they know of it: anything (none), or how it is in this table."),
+    ] = "none"
 
     @field_validator("attribute_sets", mode="before")
     @classmethod

@@ -38,9 +38,10 @@ class SmallDomain(Method):
     name = "small-domain"
     title = "small domain randomization"
     promise = (
-        "The belief in a value is bounded for who sees the person's row and has the shares of its sub-table for his "
+        "The belief in a value is bounded for who sees the person's row and has the shares of its sub-table for their "
         "prior; not for one who knows how many records of the sub-table have each value."
     )
+    avoid_if = "someone may know how many records of a sub-table have each value, or later releases must follow."
     takes = (RhoPrivacy,)
     figures = PerturbationFigures
     keeps_order = True
@@ -48,8 +49,10 @@ class SmallDomain(Method):
     drawn_anew = "which sub-table a record is in"
     why_not_one = "how many records of each value are kept is known only when they are drawn"
 
-    minimum_sub_table: Annotated[int, Field(ge=1)] = MINIMUM_SIZE
-    delta: Probability = 0.05
+    minimum_sub_table: Annotated[
+        int, Field(ge=1, description="The least number of records of a sub-table; a small one tells more.")
+    ] = MINIMUM_SIZE
+    delta: Annotated[Probability, Field(description="Bounds on errors hold but for this share of releases.")] = 0.05
 
     @property
     def doubt(self) -> Fraction:

@@ -75,11 +75,24 @@ class Subset(Drawing):
         "value in each row, choose uniform."
     )
     beside_uniform = "Leave out members, or choose uniform."
+    avoid_if = "analysts must have one value in each row: a set of values is published instead."
     scope = "any predicate"
 
-    members: Annotated[int, Field(ge=1)] | None = None
-    form: Literal["set", "card"] | None = None
-    graded: Annotated[bool, Field(exclude_if=lambda chosen: not chosen)] = False  # old policies keep their hashes
+    members: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        Field(description="How many values a set has. Left open, the number with the least error is taken."),
+    ] = None
+    form: Annotated[
+        Literal["set", "card"] | None,
+        Field(description="Publish the sets themselves, or the numbers of cards that stand for them."),
+    ] = None
+    graded: Annotated[
+        bool,
+        Field(
+            description="Use a requirement for each value: those that may be told more of are on more cards.",
+            exclude_if=lambda chosen: not chosen,  # old policies keep their hashes
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _is_computed(self) -> Subset:

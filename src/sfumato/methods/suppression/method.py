@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import astuple, replace
+from typing import Annotated
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim, SuppressionVariant
 from sfumato.errors import Infeasible
@@ -36,11 +37,17 @@ class Suppression(Bucketing):
         "As with anatomy for published records, and, where a value has more than 1/l of the table, the belief in which "
         "value that is; not for someone who misses a person in the release."
     )
+    avoid_if = "every record must be published, or the secret depends on other published columns."
     takes = (Diversity,)
     draws_plan = True
 
-    variant: SuppressionVariant | None = None
-    always: bool = False
+    variant: Annotated[
+        SuppressionVariant | None,
+        Field(description="How records are chosen that are withheld; left open, by the assurance."),
+    ] = None
+    always: Annotated[
+        bool, Field(description="Also hide which value is the most frequent where no value is too frequent.")
+    ] = False
 
     @property
     def chosen(self) -> SuppressionVariant:

@@ -120,9 +120,7 @@ def findings(table: Table, columns: Sequence[Column], rows: int, progress: Progr
     return _findings(table, profile, tuple(columns), rows, report)
 
 
-def _findings(
-    table: Table, profile: Profile, columns: tuple[Column, ...], rows: int, progress: Progress
-) -> Findings:
+def _findings(table: Table, profile: Profile, columns: tuple[Column, ...], rows: int, progress: Progress) -> Findings:
     published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
     prediction = find_predictors(published, table, profile, columns, rows, progress)
     return Findings(

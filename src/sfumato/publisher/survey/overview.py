@@ -1,7 +1,7 @@
 """A first look at a table: its columns, its first rows, and how often values occur. Private, like every count.
 
-Counts are exact for columns with few different values. Numbers and dates with many are counted in narrow cells, of which
-bins can be made without reading the table again; texts with many are not counted.
+Counts are exact for columns with few different values. Numbers and dates with many are counted in narrow cells, of
+which bins can be made without reading the table again; texts with many are not counted.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _tallied(source: Source, views: Sequence[ColumnView], progress: Progress) ->
     batches = (_reported(batch.rows, progress) for batch in source.batches(names))
     keys = ", ".join(f"{_key(k, view)} AS k{k}" for k, view in enumerate(views))
     columns, sets = ", ".join(f"k{k}" for k in range(len(views))), ", ".join(f"(k{k})" for k in range(len(views)))
-    query = f"SELECT grouping({columns}), {columns}, count(*) FROM (SELECT {keys} FROM rows) GROUP BY GROUPING SETS ({sets})"
+    grouped = f"FROM (SELECT {keys} FROM rows) GROUP BY GROUPING SETS ({sets})"
+    query = f"SELECT grouping({columns}), {columns}, count(*) {grouped}"
     found: list[dict[str, int]] = [{} for _ in views]
     for which, *values, count in run(query, batches, kinds):
         place = next(k for k in range(len(views)) if not which >> (len(views) - 1 - k) & 1)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import PolicyError, UsageError
 from sfumato.methods import plan
@@ -21,11 +23,19 @@ from sfumato.methods.plan import Plan
 from sfumato.publisher import toml
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_mistakes import not_toml
+from sfumato.publisher.proposal import Proposal
+from sfumato.publisher.survey.found import Findings
+from sfumato.publisher.survey.overview import Overview
 from sfumato.publisher.table import check_original, restated
+from sfumato.show.private import write_private
 from sfumato.studio.desk import work
 from sfumato.studio.desk.jobs import Jobs
 from sfumato.studio.desk.workspace import Workspace
 from sfumato.values.profile import Profile
+from sfumato.values.section import InputRule
+
+LOOKING = "Looking at the table"
+REASONS = "reasons.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,9 @@ class Desk:
         self.workspace, self.folders = workspace, tuple(folder.resolve() for folder in folders)
         self._table = table
         self.jobs = Jobs()
-        self.overview: work.Overview | None = None
+        self._overview: tuple[InputRule, Overview] | None = None
+        self._findings: tuple[str, Findings] | None = None
+        self._tried: tuple[str, Plan] | None = None
         self._counted: Counted | None = None
         self._lock = threading.Lock()
 
@@ -72,6 +84,69 @@ class Desk:
                 "Start the studio with a file of that folder, or copy the file.",
             )
         return found
+
+    def open(self, table: Path) -> None:
+        """Begin with a table; raise if one is open already, or if it cannot be read."""
+        if self._table is not None:
+            raise UsageError(f"{self._table.name!r} is open.", "Start another studio for another table.")
+        check_original(table)
+        open_source(table)
+        self._table = table
+        self.workspace.note("opened a table", table=str(table))
+
+    @property
+    def input_rule(self) -> InputRule:
+        """How the table is read, as far as the policy says it."""
+        stated = {} if self.workspace.is_empty else self.raw.get("input", {})
+        try:
+            return InputRule.model_validate(stated)
+        except ValidationError:  # the page of roles tells what is wrong with it
+            return InputRule()
+
+    @property
+    def overview(self) -> Overview | None:
+        """What was seen of the table, read as the policy says."""
+        found = self._overview
+        return found[1] if found is not None and found[0] == self.input_rule else None
+
+    def look(self) -> None:
+        """Look at the table, in a job."""
+        rule = self.input_rule
+
+        def keep(found: Overview) -> None:
+            self._overview = rule, found
+
+        self.jobs.start(LOOKING, work.look, self.table, rule, then=keep)
+
+    def propose(self) -> None:
+        """Make the first policy, in a job; the reasons of its roles stay beside it."""
+
+        def keep(found: Proposal) -> None:
+            write_private(self._reasons_file, json.dumps(found.reasons, ensure_ascii=False))
+            self.workspace.keep(found.text, "began with a proposal")
+
+        self.jobs.start("Proposing a policy", work.propose, self.table, then=keep)
+
+    @property
+    def _reasons_file(self) -> Path:
+        return self.workspace.folder / REASONS
+
+    def reasons(self) -> dict[str, str]:
+        """Return why the proposal gave each column its role; nothing if there was none."""
+        try:
+            return dict(json.loads(self._reasons_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
+
+    def prepare(self) -> None:
+        """Start what the first pages need, unless a job is under way or the last one did not end well."""
+        last = self.jobs.last
+        if not self.has_table or (last is not None and last.state != "done"):
+            return
+        if self.overview is None:
+            self.look()
+        elif self.workspace.is_empty:
+            self.propose()
 
     # --- the policy -------------------------------------------------------------------------------------------------
 
@@ -105,6 +180,27 @@ class Desk:
         made.method.named_in(self.workspace.file.parent)
         return made
 
+    # --- what is wrong with columns -----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Look for what is wrong with the columns of the policy as it stands, in a job."""
+        policy, described = self.policy(), self.overview
+        if described is None:
+            raise UsageError("The table was not looked at yet.", "Open the page Table first.")
+
+        def keep(found: Findings) -> None:
+            self._findings = counted_part(policy), found
+
+        self.jobs.start("Checking the columns", work.check, self.table, self.workspace.file, described, then=keep)
+
+    def findings(self) -> Findings | None:
+        """Return what was found of the columns as they stand; None if they were not checked."""
+        found = self._findings
+        try:
+            return found[1] if found is not None and found[0] == counted_part(self.policy()) else None
+        except PolicyError:
+            return None
+
     # --- counts -----------------------------------------------------------------------------------------------------
 
     def counts(self, policy: Policy) -> Profile | None:
@@ -121,11 +217,23 @@ class Desk:
 
         self.jobs.start("Counting the table", work.count, self.table, self.workspace.file, then=keep)
 
-    def planned(self, policy: Policy) -> Plan:
-        """Return what would be published under a policy; raise if the table was not counted for it.
+    def try_plan(self) -> None:
+        """Plan the policy as it stands, in a job: for what takes too long while a slider moves."""
+        policy = self.policy()
+        counted = self._counted_for(policy)
 
-        Nothing is drawn: a method whose plans are drawn is planned when it is signed.
-        """
+        def keep(made: Plan) -> None:
+            self._tried = policy.hash(), made
+
+        self.jobs.start("Planning", work.try_plan, counted, self.workspace.file, then=keep)
+
+    def tried(self, policy: Policy) -> Plan | None:
+        """Return the plan that a job made for a policy, if there is one."""
+        found = self._tried
+        return found[1] if found is not None and found[0] == policy.hash() else None
+
+    def _counted_for(self, policy: Policy) -> Profile:
+        """Return the counts for a policy whose plans are not drawn."""
         if policy.method.draws_plan:
             raise UsageError(
                 f"Plans of {policy.method.title} are drawn: to try them until one looks good tells what they hide.",
@@ -134,6 +242,14 @@ class Desk:
         counted = self.counts(policy)
         if counted is None:
             raise UsageError("The table was not counted for these columns.", "Count it first.")
+        return counted
+
+    def planned(self, policy: Policy) -> Plan:
+        """Return what would be published under a policy; raise if the table was not counted for it.
+
+        Nothing is drawn: a method whose plans are drawn is planned when it is signed.
+        """
+        counted = self._counted_for(policy)
         with self._lock:  # solvers share caches
             return plan(counted, policy.method, policy.requirement)
 

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sfumato.engines.embedded.sources import open_source
+from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
+from sfumato.publisher.proposal import Proposal, proposal, with_delimiter
+from sfumato.publisher.survey import findings
+from sfumato.publisher.survey.found import Findings
+from sfumato.publisher.survey.overview import Overview, overview
 from sfumato.publisher.table import Table, check_original, profile, scan
 from sfumato.show.private import write_private
 from sfumato.studio.desk.jobs import Report
 from sfumato.values.arrays import Progress
 from sfumato.values.profile import Profile
+from sfumato.values.section import InputRule
 
 
-@dataclass(frozen=True)
-class Overview:
-    """What is shown of a table: its columns, its first rows, and how often values occur."""
-
-    rows: int
-    columns: tuple[Any, ...]
-    first: tuple[tuple[Any, ...], ...]
+def look(report: Report, table: Path, rule: InputRule) -> Overview:
+    """Look at the columns and the first rows of a table."""
+    source, _ = with_delimiter(open_source(table, rule))
+    return overview(source, rows_told(report, "Reading the columns", getattr(source, "rows", None)))
 
 
-def propose(report: Report, table: Path) -> str:
-    """Return the policy that `sfumato init` proposes."""
-    from sfumato.publisher.proposal import propose
-
-    report("Reading the columns", 0, None)
+def propose(report: Report, table: Path) -> Proposal:
+    """Return the policy that `sfumato init` proposes, with its reasons."""
     check_original(table)
-    return propose(open_source(table))
+    source = open_source(table)
+    return proposal(source, rows_told(report, "Guessing what columns are", getattr(source, "rows", None)))
+
+
+def check(report: Report, table: Path, policy: Path, described: Overview) -> Findings:
+    """Look for what is wrong with columns as a policy would publish them."""
+    opened = scan(table, Policy.load(policy))
+    columns = [replace(c.facts, role=opened.schema[c.name].role) for c in described.columns]
+    return findings(opened, columns, described.rows, rows_told(report, "Checking", described.rows))
 
 
 def count(report: Report, table: Path, policy: Path) -> Profile:
@@ -108,6 +115,15 @@ def compare(report: Report, table: Path, policy: Path, file: Path) -> int:
 def _steps_told(report: Report, what: str) -> Callable[[str, float, int], None]:
     """Return a function to tell of steps, for a job's report."""
     return lambda step, done, steps: report(f"{what}: {step}", done, steps)
+
+
+def try_plan(report: Report, counted: Profile, policy: Path) -> Plan:
+    """Plan what takes long; nothing is drawn that a release would repeat."""
+    from sfumato.methods import plan
+
+    report("Planning", 0, None)
+    asked = Policy.load(policy)
+    return plan(counted, asked.method, asked.requirement)
 
 
 def _rows(table: Table) -> int | None:
