@@ -246,7 +246,7 @@ class Policy(Section):
         try:
             return cls.model_validate(raw)
         except ValidationError as problem:
-            raise PolicyError(f"{source} is not a valid policy:\n" + explained(problem, _sections())) from None
+            raise PolicyError(f"{source} is not a valid policy:\n" + explained(problem, sections())) from None
         except UsageError as problem:
             raise PolicyError(f"{source} is not a valid policy: {problem.message}", problem.hint) from None
 
@@ -268,7 +268,7 @@ class Policy(Section):
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
         except ValidationError as problem:
-            reasons = dict.fromkeys(reason(error, _sections()) for error in problem.errors())
+            reasons = dict.fromkeys(reason(error, sections()) for error in problem.errors())
             raise PolicyError(f"The policy does not fit: {'; '.join(reasons)}.") from None
         policy.method.named_in(self.method.folder)
         return policy
@@ -330,7 +330,7 @@ def _undecided(raw: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {raw.removeprefix(UNDECIDED).lstrip(': ')}"
 
 
-def _sections() -> dict[str, tuple[str, ...]]:
+def sections() -> dict[str, tuple[str, ...]]:
     """Return the keys of each section of a policy, by its heading."""
 
     def keys(section: type[Section]) -> tuple[str, ...]:

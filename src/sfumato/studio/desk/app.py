@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from sfumato.studio.desk import audit, commands, compare, sign
+from sfumato.studio.desk import audit, commands, compare, requirement, roles, sign, table
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import application, form, go, page
@@ -22,9 +22,7 @@ def desk_app(desk: Desk, csrf: str) -> ASGIApp:
 
 def steps(desk: Desk) -> Iterator[Step]:
     """Give the steps of the story, in their order."""
-    has_table = desk.has_table
-    yield Step("Table", "/table", desk.table.name if has_table else "choose one", "fine" if has_table else "open")
-    yield from (each.step(desk) for each in (compare, sign, audit))
+    yield from (each.step(desk) for each in (table, roles, requirement, compare, sign, audit))
 
 
 def start(request: Request) -> Response:
@@ -73,6 +71,9 @@ ROUTES = (
     Route("/cancel", cancel, methods=["POST"]),
     Route("/job", job),
     Route("/journal", journal),
+    *table.ROUTES,
+    *roles.ROUTES,
+    *requirement.ROUTES,
     *compare.ROUTES,
     *sign.ROUTES,
     *audit.ROUTES,

@@ -208,6 +208,23 @@ class Desk:
         found = self._counted
         return restated(found.profile, policy) if found is not None and found.of == counted_part(policy) else None
 
+    @property
+    def last_counted(self) -> Profile | None:
+        """What was counted last, under whatever policy."""
+        return None if self._counted is None else self._counted.profile
+
+    def note_plan(self, policy: Policy, made: Plan) -> None:
+        """Write in the journal that a plan was tried, and what it would give."""
+        errors = made.figures.standard_error
+        self.workspace.note(
+            "plan tried",
+            policy=self.workspace.file.name,
+            method=policy.method.name,
+            requirement=policy.requirement_rule.model_dump(mode="json", exclude_defaults=True),
+            expected_error=None if errors is None else round(float(errors.max()), 2),
+            record_utility=None if (share := made.figures.record_utility) is None else round(share, 4),
+        )
+
     def count(self) -> None:
         """Count the table for the policy as it stands, in a job."""
         policy = self.policy()
@@ -224,6 +241,7 @@ class Desk:
 
         def keep(made: Plan) -> None:
             self._tried = policy.hash(), made
+            self.note_plan(policy, made)
 
         self.jobs.start("Planning", work.try_plan, counted, self.workspace.file, then=keep)
 

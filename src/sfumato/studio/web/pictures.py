@@ -101,11 +101,56 @@ def _marks(bar: Bar, y: int, at: Callable[[float], float], as_bars: bool) -> lis
     return found
 
 
-def picture(content: Markup, width: int, height: int, title: str) -> Markup:
+def columns_picture(heights: Sequence[float], title: str, width: int = 120, height: int = 28) -> Markup:
+    """Return small upright bars side by side, the highest as high as the picture."""
+    most, step = max([*heights, 0.0]) or 1.0, width / max(1, len(heights))
+    bars = [
+        element(
+            "rect", class_="bar", x=round(k * step, 2), y=round(height * (1 - x / most), 2),
+            width=round(max(1.0, step - 1), 2), height=round(height * x / most, 2),
+        )
+        for k, x in enumerate(heights)
+    ]  # fmt: skip
+    return picture(Markup("").join(bars), width, height, title, "small")
+
+
+def belief_curve(
+    curves: Sequence[Sequence[tuple[float, float]]], mark: tuple[float, float] | None, title: str
+) -> Markup:
+    """Return what someone may come to believe, by what they believed before: lines, all in shares of one."""
+    side, left, top = 260, 52, 12
+
+    def place(x: float, y: float) -> str:
+        return f"{left + side * x:.1f},{top + side * (1 - y):.1f}"
+
+    parts = [
+        element("rect", class_="frame", x=left, y=top, width=side, height=side),
+        element("line", class_="axis", x1=left, y1=top + side, x2=left + side, y2=top),
+    ]
+    for at in (0.0, 0.5, 1.0):
+        parts += [
+            element("text", f"{at:.0%}", class_="quiet", x=left + side * at, y=top + side + 18, text_anchor="middle"),
+            element("text", f"{at:.0%}", class_="quiet", x=left - 8, y=top + side * (1 - at) + 4, text_anchor="end"),
+        ]
+    parts += [element("polyline", class_="line", points=" ".join(place(*point) for point in c)) for c in curves]
+    if mark is not None:
+        x, y = left + side * mark[0], top + side * (1 - mark[1])
+        parts += [
+            element("line", class_="limit", x1=left, x2=x, y1=y, y2=y),
+            element("line", class_="limit", x1=x, x2=x, y1=y, y2=top + side),
+            element("circle", class_="point", cx=round(x, 1), cy=round(y, 1), r=5),
+        ]
+    parts += [
+        element("text", "believed before", class_="quiet", x=left + side / 2, y=top + side + 38, text_anchor="middle")
+    ]
+    return picture(Markup("").join(parts), left + side + 24, top + side + 48, title)
+
+
+def picture(content: Markup, width: int, height: int, title: str, kind: str = "") -> Markup:
     """Return a whole picture with its name for people who do not see it."""
     return element(
-        "svg", element("title", title) + content, class_="picture", viewBox=f"0 0 {width} {height}", width=width,
-        height=height, role="img", aria_label=title,
+        "svg", element("title", title) + content, class_=f"picture {kind}".rstrip(), viewBox=f"0 0 {width} {height}",
+        width=width, height=height, role="img", aria_label=title,
     )  # fmt: skip
 
 

@@ -12,7 +12,16 @@ async function part(address, options = {}) {
 
 // --- previews: the last change wins, earlier answers are thrown away ---
 
-for (const form of document.querySelectorAll("form[data-preview]")) {
+function fields(of) {
+  if (of.matches("form")) return new URLSearchParams(new FormData(of));
+  const found = new URLSearchParams();
+  for (const field of of.querySelectorAll("input[name], select[name], textarea[name]")) {
+    if (!["checkbox", "radio"].includes(field.type) || field.checked) found.append(field.name, field.value);
+  }
+  return found;
+}
+
+for (const form of document.querySelectorAll("[data-preview]")) {
   const target = document.querySelector(form.dataset.target);
   let running = null;
   const show = async () => {
@@ -20,8 +29,7 @@ for (const form of document.querySelectorAll("form[data-preview]")) {
     const mine = (running = new AbortController());
     target.setAttribute("aria-busy", "true");
     try {
-      const body = new URLSearchParams(new FormData(form));
-      const { text } = await part(form.dataset.preview, { method: "POST", body, signal: mine.signal });
+      const { text } = await part(form.dataset.preview, { method: "POST", body: fields(form), signal: mine.signal });
       target.innerHTML = text;
       target.dataset.shown = String(Number(target.dataset.shown ?? 0) + 1);
     } catch (problem) {
@@ -34,9 +42,34 @@ for (const form of document.querySelectorAll("form[data-preview]")) {
   if (form.dataset.now !== undefined) show();
 }
 
+// --- what is offered depends on a choice: parts name the choices that they go with ---
+
+for (const choice of document.querySelectorAll("[data-chooses]")) {
+  const parts = [...document.querySelectorAll(`[data-for="${CSS.escape(choice.dataset.chooses)}"]`)];
+  const offer = () => {
+    const chosen = choice.querySelector("input:checked")?.value;
+    for (const part of parts) part.hidden = !part.dataset.values.split(" ").includes(chosen);
+    const radio = parts.find((part) => !part.hidden)?.querySelector("input[type=radio]");
+    if (radio && !parts.some((part) => !part.hidden && part.querySelector("input[type=radio]:checked"))) radio.checked = true;
+  };
+  choice.addEventListener("change", offer);
+  offer();
+}
+
+// --- a filter of a long list ---
+
+for (const filter of document.querySelectorAll("input[data-filter]")) {
+  const lines = [...document.querySelectorAll(filter.dataset.filter)];
+  filter.addEventListener("input", () => {
+    const sought = filter.value.toLowerCase();
+    for (const line of lines) line.hidden = !line.dataset.name.toLowerCase().includes(sought);
+  });
+}
+
 // --- numbers beside sliders, and the other way round ---
 
 for (const slider of document.querySelectorAll("input[type=range][data-with]")) {
+  slider.hidden = false;
   const field = document.getElementById(slider.dataset.with);
   slider.addEventListener("input", () => (field.value = slider.value));
   field.addEventListener("input", () => (slider.value = field.value));
@@ -73,16 +106,20 @@ if (job?.dataset.job === "running") {
 // --- a file that is dropped ---
 
 for (const area of document.querySelectorAll("[data-drop]")) {
-  area.addEventListener("dragover", (event) => event.preventDefault());
-  area.addEventListener("drop", async (event) => {
-    event.preventDefault();
-    const file = event.dataTransfer.files[0];
+  const send = async (file) => {
     if (!file) return;
     const headers = { "x-file-name": encodeURIComponent(file.name), "content-type": "application/octet-stream" };
     const { text, fine } = await part(area.dataset.drop, { method: "POST", body: file, headers });
     if (fine) location.assign("/");
     else area.querySelector("[data-told]").innerHTML = text;
+  };
+  area.hidden = false;
+  area.addEventListener("dragover", (event) => event.preventDefault());
+  area.addEventListener("drop", (event) => {
+    event.preventDefault();
+    send(event.dataTransfer.files[0]);
   });
+  area.querySelector("input[type=file]").addEventListener("change", (event) => send(event.target.files[0]));
 }
 
 // --- undo and redo by key, where no text is being written ---
