@@ -1,4 +1,4 @@
-"""The sections [method] and [requirement] as the fields of a form, and back. What nobody touched stays to the letter."""
+"""The sections [method] and [requirement] as the fields of a form, and back. What nobody touched stays as it is."""
 
 from __future__ import annotations
 
@@ -182,7 +182,12 @@ def shown_requirement(stated: Section) -> Fields:
         key: "" if _is_open(stated.get(key)) else str(stated[key]) for key in (*NUMBERS, *WHOLE) if key in stated
     }
     others = {"others1": fields["rho1"], "others2": fields["rho2"]} if kind_of(stated) == "values" else {}
-    return {"kind": kind_of(stated), "from_table": "yes" if stated.get("from_table") is True else "", **fields, **others}
+    return {
+        "kind": kind_of(stated),
+        "from_table": "yes" if stated.get("from_table") is True else "",
+        **fields,
+        **others,
+    }
 
 
 def begun(fields: Fields) -> Fields:

@@ -35,7 +35,7 @@ from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.rules import Fields, Mistake
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import form, go, is_fragment, page
-from sfumato.studio.web.pictures import Bar, belief_curve, error_bars
+from sfumato.studio.web.pictures import SLIM, Bar, belief_curve, error_bars
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Diversity, Requirement, RhoPrivacy, RiskLimit, Robustness
 
@@ -206,8 +206,8 @@ def _outcome(desk: Desk, asked: Callable[[], Policy]) -> Outcome:
         if policy.method.draws_plan:
             return Outcome(
                 wait=f"Plans of {policy.method.title} are drawn, and nothing is drawn here: to try them until one "
-                "looks good tells what they hide. Choose the requirement by its meaning. The plan is drawn once, when you "
-                "sign it.",
+                "looks good tells what they hide. Choose the requirement by its meaning. The plan is drawn once, when "
+                "you sign it.",
                 **_beliefs(policy.requirement, counted),
             )
         if counted is None:
@@ -241,14 +241,11 @@ def _cost(made: Plan, counted: Profile) -> tuple[str, ...]:
     if figures.total_withheld:
         found.append(f"{figures.total_withheld:,} of {made.rows:,} records are not published.")
     if errors is not None:
-        found.append(f"A count is off by about {_typical(errors):,.0f}; the worst by about {float(errors.max()):,.0f}.")
+        typical, worst = f"{float(np.median(errors)):,.0f}", f"{float(errors.max()):,.0f}"
+        found.append(f"A count is off by about {typical}{'' if worst == typical else f', the worst by {worst}'}.")
     elif figures.mechanisms:
         found.append("There are no error bars for counts under this plan.")
     return tuple(found)
-
-
-def _typical(errors: Any) -> float:
-    return float(np.median(errors))
 
 
 def _count_bars(made: Plan, counted: Profile) -> Markup | None:
@@ -261,7 +258,7 @@ def _count_bars(made: Plan, counted: Profile) -> Markup | None:
         count, error = int(counted.counts[code]), float(errors[code])
         reach = NINETEEN_IN_TWENTY * error
         bars.append(Bar(label, count, count - reach, count + reach, f"{count:,} ± {error:,.0f}"))
-    return error_bars(bars, "True counts, and where 19 of 20 estimates of each fall", as_bars=True)
+    return error_bars(bars, "True counts, and where 19 of 20 estimates of each fall", as_bars=True, rooms=SLIM)
 
 
 def _most_frequent(counted: Profile) -> list[tuple[int, str]]:

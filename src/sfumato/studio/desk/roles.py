@@ -21,7 +21,7 @@ from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.rules import Fields, Mistake, Rule, changed, problems, shown
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import form, go, page
-from sfumato.studio.web.pictures import Bar, error_bars
+from sfumato.studio.web.pictures import SLIM, Bar, error_bars
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.profile import RARE
 from sfumato.values.recoding import DATE_UNITS
@@ -334,7 +334,7 @@ def _drawn(view: ColumnView, rule: str) -> Drawn:
     about = "" if view.how == "values" else "About, by narrow cells. "
     secret = "These are the true counts, which the release hides." if stated.role == "sensitive" else ""
     bars = [Bar(label, count, told=f"{count:,}") for label, count in _most(labels, counts, bool(stated.bins))]
-    picture = error_bars(bars, f"Rows by {view.name}, as published", as_bars=True)
+    picture = error_bars(bars, f"Rows by {view.name}, as published", as_bars=True, rooms=SLIM)
     return Drawn(f"{len(labels):,} different values. {about}{secret}".strip(), picture, rare)
 
 

@@ -10,11 +10,28 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-LINE, LEFT, WIDTH, NUMBERS = 24, 190, 720, 150
-"""Pixels: a line of a picture, the room for labels, the whole width, the room for numbers."""
+LINE = 24
+"""Pixels of a line of a picture."""
 MOST_LETTERS = 24
 NARROW = 340
 """Pixels: the width of a picture for a phone, where labels stand above their lines."""
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Pixels of a picture: the whole width, the room for labels on the left and for numbers on the right."""
+
+    width: int
+    left: int
+    right: int
+
+    @property
+    def letters(self) -> int:
+        """How many letters of a label fit."""
+        return self.left // 8
+
+
+WIDE, SLIM = Rooms(720, 190, 150), Rooms(440, 130, 120)
 
 
 @dataclass(frozen=True)
@@ -38,13 +55,13 @@ def element(name: str, content: Markup | str = "", **attributes: object) -> Mark
     return Markup(f"<{name}{shown}>{escape(content)}</{name}>")
 
 
-def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False) -> Markup:
+def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False, rooms: Rooms = WIDE) -> Markup:
     """Return a line for each figure: its value as a point, or as a bar from 0, and its interval as a whisker."""
-    place = _places(bars, LEFT, WIDTH - LEFT - NUMBERS)
+    place = _places(bars, rooms.left, rooms.width - rooms.left - rooms.right)
     lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=LINE * len(bars))]
     for number, bar in enumerate(bars):
-        lines += _line(bar, number * LINE + LINE // 2, place, as_bars)
-    return picture(Markup("").join(lines), WIDTH, LINE * max(1, len(bars)) + 4, title)
+        lines += _line(bar, number * LINE + LINE // 2, place, as_bars, rooms)
+    return picture(Markup("").join(lines), rooms.width, LINE * max(1, len(bars)) + 4, title)
 
 
 def interval_bars(bars: Sequence[Bar], title: str) -> Markup:
@@ -77,11 +94,11 @@ def _places(bars: Sequence[Bar], left: int, room: int) -> Callable[[float], floa
     return place
 
 
-def _line(bar: Bar, y: int, place: Callable[[float], float], as_bars: bool) -> list[Markup]:
-    found = [element("text", shortened(bar.label), x=LEFT - 10, y=y + 4, text_anchor="end")]
+def _line(bar: Bar, y: int, place: Callable[[float], float], as_bars: bool, rooms: Rooms) -> list[Markup]:
+    found = [element("text", shortened(bar.label, rooms.letters), x=rooms.left - 10, y=y + 4, text_anchor="end")]
     found += _marks(bar, y, place, as_bars)
     if bar.told:
-        found.append(element("text", bar.told, class_="quiet", x=WIDTH - NUMBERS + 12, y=y + 4))
+        found.append(element("text", bar.told, class_="quiet", x=rooms.width - rooms.right + 12, y=y + 4))
     return found
 
 
@@ -154,6 +171,6 @@ def picture(content: Markup, width: int, height: int, title: str, kind: str = ""
     )  # fmt: skip
 
 
-def shortened(text: str, most: int = MOST_LETTERS) -> str:
+def shortened(text: str, most: int) -> str:
     """Return a text that fits."""
     return text if len(text) <= most else text[: most - 1] + "…"
