@@ -24,7 +24,7 @@ def write_csv(path: Path, names: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def patients(folder: Path, rows: int = 400, secret: str = "diagnosis") -> Path:
-    """Write a table of people with a diagnosis; one value is rare, one column tells the secret, one tells people apart."""
+    """Write a table of people with a diagnosis: one value is rare, `ward` tells it, and persons have two rows each."""
     drawn = random.Random(1)
     kinds = ["flu", "asthma", "HIV", "diabetes"]
     lines = []

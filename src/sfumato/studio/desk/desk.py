@@ -34,7 +34,7 @@ from sfumato.studio.desk.workspace import Workspace
 from sfumato.values.profile import Profile
 from sfumato.values.section import InputRule
 
-LOOKING = "Looking at the table"
+LOOKING, PROPOSING, COUNTING = "Looking at the table", "Proposing a policy", "Counting the table"
 REASONS = "reasons.json"
 
 
@@ -58,6 +58,7 @@ class Desk:
         self._findings: tuple[str, Findings] | None = None
         self._tried: tuple[str, Plan] | None = None
         self._counted: Counted | None = None
+        self._counting = ""
         self._lock = threading.Lock()
 
     # --- the table --------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class Desk:
             write_private(self._reasons_file, json.dumps(found.reasons, ensure_ascii=False))
             self.workspace.keep(found.text, "began with a proposal")
 
-        self.jobs.start("Proposing a policy", work.propose, self.table, then=keep)
+        self.jobs.start(PROPOSING, work.propose, self.table, then=keep)
 
     @property
     def _reasons_file(self) -> Path:
@@ -140,8 +141,7 @@ class Desk:
 
     def prepare(self) -> None:
         """Start what the first pages need, unless a job is under way or the last one did not end well."""
-        last = self.jobs.last
-        if not self.has_table or (last is not None and last.state != "done"):
+        if not self.has_table or self.jobs.is_running or self._went_wrong(LOOKING, PROPOSING):
             return
         if self.overview is None:
             self.look()
@@ -225,6 +225,20 @@ class Desk:
             record_utility=None if (share := made.figures.record_utility) is None else round(share, 4),
         )
 
+    def count_if_needed(self) -> None:
+        """Count for the policy as it stands if it can be used, unless a job is under way or this went wrong before."""
+        if self.workspace.is_empty or not self.has_table or self.jobs.is_running or self.problem() is not None:
+            return
+        policy = self.policy()
+        again = self._went_wrong(COUNTING) and self._counting == counted_part(policy)
+        if self.counts(policy) is None and not again:
+            self.count()
+
+    def _went_wrong(self, *titles: str) -> bool:
+        """Whether the last job is one of these, and failed or was cancelled."""
+        last = self.jobs.last
+        return last is not None and last.title in titles and last.state in ("failed", "cancelled")
+
     def count(self) -> None:
         """Count the table for the policy as it stands, in a job."""
         policy = self.policy()
@@ -232,7 +246,8 @@ class Desk:
         def keep(profile: Profile) -> None:
             self._counted = Counted(counted_part(policy), profile)
 
-        self.jobs.start("Counting the table", work.count, self.table, self.workspace.file, then=keep)
+        self._counting = counted_part(policy)
+        self.jobs.start(COUNTING, work.count, self.table, self.workspace.file, then=keep)
 
     def try_plan(self) -> None:
         """Plan the policy as it stands, in a job: for what takes too long while a slider moves."""

@@ -78,7 +78,7 @@ def show(request: Request) -> Response:
     desk = desk_of(request)
     if desk.workspace.is_empty:
         return go("/table")
-    _count_if_needed(desk)
+    desk.count_if_needed()
     return _page(request, desk, {})
 
 
@@ -118,19 +118,6 @@ def try_it(request: Request) -> Response:
     """Plan the policy as it stands, in a job."""
     desk_of(request).try_plan()
     return go("/requirement")
-
-
-def _count_if_needed(desk: Desk) -> None:
-    """Start counting where the policy can be used and nothing went wrong before."""
-    last = desk.jobs.last
-    if last is not None and last.state != "done":
-        return
-    try:
-        policy = desk.policy()
-    except PolicyError:
-        return
-    if desk.has_table and desk.counts(policy) is None:
-        desk.count()
 
 
 # --- the form ---------------------------------------------------------------------------------------------------------

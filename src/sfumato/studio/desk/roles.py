@@ -119,7 +119,7 @@ def _page(
         422 if mistakes else 200,
         lines=lines,
         names=[*_rules(desk)],
-        whole=sent or whole_fields(desk.raw),
+        whole=whole_fields(desk.raw) | dict(sent or {}),
         found=found,
         people=[*_people(desk)],
         refused=[] if found is None else [*found.refused, *found.notes],

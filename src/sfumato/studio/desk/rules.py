@@ -34,7 +34,7 @@ def shown(rule: Rule) -> Fields:
     stated: Mapping[str, Any] = bins if isinstance(bins, Mapping) else {"unit": bins} if isinstance(bins, str) else {}
     kind = next((key for key in ("width", "breaks") if key in stated), stated.get("unit", ""))
     numbers = stated.get("breaks", stated.get("width", ""))
-    return {
+    fields = {
         "role": "" if _is_open(role) else str(role),
         "domain": "observed" if domain == "observed" or _is_open(domain) else "listed",
         "values": _lines(domain) if isinstance(domain, list) else "",
@@ -48,6 +48,7 @@ def shown(rule: Rule) -> Fields:
         "type": str(rule.get("type", "")),
         "from_table": "yes" if rule.get("from_table") is True else "",
     }
+    return {name: _plain(text) for name, text in fields.items()}
 
 
 def changed(rule: Rule, sent: Mapping[str, str], kind: str) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _split(text: str) -> list[str]:
 
 
 def _lines(values: list[Any]) -> str:
-    return _plain("\n".join(str(v).lower() if isinstance(v, bool) else str(v) for v in values))
+    return "\n".join(str(v).lower() if isinstance(v, bool) else str(v) for v in values)
 
 
 def _value(text: str, kind: str) -> str | bool | int:
@@ -171,7 +172,7 @@ def _number(text: str, field: str) -> int | float:
 def _merged(merge: object) -> str:
     if not isinstance(merge, Mapping):
         return ""
-    return _plain("\n".join(f"{name} = {' | '.join(map(str, values))}" for name, values in merge.items()))
+    return "\n".join(f"{name} = {' | '.join(map(str, values))}" for name, values in merge.items())
 
 
 def _merge(text: str) -> dict[str, list[str]]:
