@@ -140,7 +140,13 @@ class FineGrain(Perturbing):
     ) -> PerturbationFigures:
         """Return the figures with the expected errors of other choices."""
         chosen = super().beside(profile, figures, gamma, weight) if self.is_for_records else figures
-        return replace(chosen, choices=tuple(_choices(figures, self.directions, gamma, weight)))
+        is_other = self.is_for_records or self.matrix is not None
+        least = (
+            least_error(figures.bounds, self.directions, gamma, weight, figures.mechanism.sets)
+            if is_other
+            else figures.matrix
+        )
+        return replace(chosen, choices=tuple(_choices(figures, self.directions, gamma, weight, least)))
 
     def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
         """Return the matrix of the file, from the policy's folder."""
@@ -184,9 +190,13 @@ class FineGrain(Perturbing):
 
 
 def _choices(
-    figures: PerturbationFigures, directions: Sequence[Direction], gamma: FloatArray, weight: FloatArray
+    figures: PerturbationFigures,
+    directions: Sequence[Direction],
+    gamma: FloatArray,
+    weight: FloatArray,
+    least: Matrix,
 ) -> Iterator[Choice]:
-    """Yield what counts would cost under other choices, for this table."""
+    """Yield what counts would cost under other choices, for this table; `least` is the matrix of the least error."""
     from sfumato.methods.subset.method import QUICK_CLASSES, best_deck, graded_choice
 
     bounds, sets = figures.bounds, figures.mechanism.sets
@@ -194,7 +204,7 @@ def _choices(
     assert strictest is not None  # else nothing would have been planned
     solve = solve_both if "downward" in directions else solve_upward
     for name, matrix in (
-        ('fine-grain, objective = "error"', least_error(bounds, directions, gamma, weight, sets)),
+        ('fine-grain, objective = "error"', least),
         ('fine-grain, objective = "records"', round_within(solve(gamma, weight, 0.0), each, directions)),
         ("uniform", round_within(strictest_retention(gamma), each, BOTH)),
     ):
