@@ -170,8 +170,8 @@ def test_the_preview_is_what_would_be_published(tmp_path: Path) -> None:
         assert "3 different values" in answer.text
         ages = [int(line.split(",")[1]) for line in at.desk.table.read_text().splitlines()[1:]]
         for label, count in (
-            ("below 40", sum(age < 40 for age in ages)),
-            ("60 or more", sum(age >= 60 for age in ages)),
+            ("&lt; 40", sum(age < 40 for age in ages)),
+            ("&gt;= 60", sum(age >= 60 for age in ages)),
         ):
             assert re.search(rf">{label}</text>.*?>{count}</text>", answer.text), answer.text
         assert "<html" not in answer.text

@@ -88,7 +88,7 @@ def preview(request: Request) -> Response:
     try:
         found = _outcome(desk, lambda: _asked(desk, sent))
     except Mistake as mistake:
-        found = Outcome(problem=UsageError(mistake.message))
+        found = Outcome(problem=_misread(mistake))
     if is_fragment(request):
         return page(request, "outcome.html", outcome=found, told=None)
     return _page(request, desk, sent, found)
@@ -100,7 +100,7 @@ def save(request: Request) -> Response:
     try:
         method, requirement = _sections(desk, sent)
     except Mistake as mistake:
-        return _page(request, desk, sent, Outcome(problem=UsageError(mistake.message)), 422)
+        return _page(request, desk, sent, Outcome(problem=_misread(mistake)), 422)
     desk.change(desk.raw | {"method": method, "requirement": requirement}, "method and requirement")
     found = _outcome(desk, desk.policy)
     if found.plan is not None:
@@ -118,6 +118,10 @@ def try_it(request: Request) -> Response:
     """Plan the policy as it stands, in a job."""
     desk_of(request).try_plan()
     return go("/requirement")
+
+
+def _misread(mistake: Mistake) -> UsageError:
+    return UsageError(mistake.message, "Nothing was saved. Mend the field, and try it again.")
 
 
 # --- the form ---------------------------------------------------------------------------------------------------------
@@ -256,10 +260,8 @@ def _beliefs(requirement: Requirement, counted: Profile | None) -> dict[str, Any
     """Return what may be believed afterwards, as a picture and in words."""
     if isinstance(requirement, Diversity | Robustness | RiskLimit):
         most = float(requirement.limit if isinstance(requirement, RiskLimit) else requirement.at_most)
-        return {
-            "beliefs": belief_curve([[(0.0, most), (1.0, most)]], None, f"Belief afterwards: at most {most:.0%}"),
-            "believed": (f"No value of a record is believed by more than {most:.0%}.",),
-        }
+        # no curve: such a limit is for a stated kind of attacker, not for whatever was believed before
+        return {"believed": (f"The attacker named in the promise believes no value by more than {most:.0%}.",)}
     if counted is None:
         return {}
     bounds = requirement.bounds(counted.domain, counted.counts.tolist())
@@ -275,7 +277,10 @@ def _beliefs(requirement: Requirement, counted: Profile | None) -> dict[str, Any
     who = "A belief of" if len(gammas) == 1 else "For the strictest value a belief of"
     return {
         "beliefs": belief_curve(curves, mark, "What may be believed afterwards, by what was believed before"),
-        "believed": (f"{who} {', '.join(words)}, and no more.",),
+        "believed": (
+            f"{who} {', '.join(words)}, and no more.",
+            *(["The lower line is for the strictest value, the upper one for the loosest."] if len(ends) > 1 else []),
+        ),
     }
 
 
@@ -296,7 +301,7 @@ def backwards(request: Request) -> Response:
         ladder, error = _search(desk, method, requirement, sent.get("which", ""))
         place = strictest(ladder, error, most)
     except Mistake as mistake:
-        return _page(request, desk, sent, Outcome(problem=UsageError(mistake.message)), 422)
+        return _page(request, desk, sent, Outcome(problem=_misread(mistake)), 422)
     except (CannotMeet, UsageError) as problem:
         return _page(request, desk, sent, Outcome(problem=problem), 422)
     if place is None:

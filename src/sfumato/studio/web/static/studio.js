@@ -52,7 +52,7 @@ for (const choice of document.querySelectorAll("[data-chooses]")) {
     const radio = parts.find((part) => !part.hidden)?.querySelector("input[type=radio]");
     if (radio && !parts.some((part) => !part.hidden && part.querySelector("input[type=radio]:checked"))) radio.checked = true;
   };
-  choice.addEventListener("change", offer);
+  choice.addEventListener("input", offer); // before the form's own, which asks for the preview
   offer();
 }
 
