@@ -202,7 +202,7 @@ def test_every_method_is_offered_with_when_not_to_use_it(tmp_path: Path) -> None
         page = at.get("/requirement")
         for method in METHODS:
             assert f'value="{method.name}"' in page
-            assert method.unfit.split('"')[0][:40] in page.replace("&#39;", "'")
+            assert method.avoid_if.split('"')[0][:40] in page.replace("&#39;", "'")
             for option in options_of(method):
                 assert option.about, (method.name, option.name)
 

@@ -37,7 +37,7 @@ from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import form, go, is_fragment, page
 from sfumato.studio.web.pictures import SLIM, Bar, belief_curve, error_bars
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Diversity, Requirement, RhoPrivacy, RiskLimit, Robustness
+from sfumato.values.requirement import Diversity, Requirement, Requirements, RhoPrivacy, RiskLimit, Robustness
 
 MOST_AT_ONCE = 300
 """Values of the secret up to which a plan is made while a slider moves."""
@@ -262,7 +262,7 @@ def _beliefs(requirement: Requirement, counted: Profile | None) -> dict[str, Any
         most = float(requirement.limit if isinstance(requirement, RiskLimit) else requirement.at_most)
         # no curve: such a limit is for a stated kind of attacker, not for whatever was believed before
         return {"believed": (f"The attacker named in the promise believes no value by more than {most:.0%}.",)}
-    if counted is None:
+    if counted is None or isinstance(requirement, Requirements):  # several columns: the card tells of each
         return {}
     bounds = requirement.bounds(counted.domain, counted.counts.tolist())
     gammas = sorted({float(bound.gamma) for bound in bounds if bound.gamma is not None})

@@ -32,7 +32,7 @@ def propose(report: Report, table: Path) -> Proposal:
     """Return the policy that `sfumato init` proposes, with its reasons."""
     check_original(table)
     source = open_source(table)
-    return proposal(source, rows_told(report, "Guessing what columns are", getattr(source, "rows", None)))
+    return proposal(source, progress=rows_told(report, "Guessing what columns are", getattr(source, "rows", None)))
 
 
 def check(report: Report, table: Path, policy: Path, described: Overview) -> Findings:
