@@ -22,7 +22,8 @@ def test_every_attacker_has_a_name_and_a_place_of_its_own() -> None:
 
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=lambda attacker: attacker.name)
 def test_an_attacker_knows_all_kinds_of_release(attacker: Attacker) -> None:
-    assert set(attacker.on) == set(KINDS)
+    """Where columns have mechanisms of their own, it may be as on one of them, column by column."""
+    assert set(attacker.on) | {"several"} == set(KINDS)
     reasons = [how for how in attacker.on.values() if isinstance(how, str)]
     assert not any(reason.endswith(".") for reason in reasons), "the audit ends the sentence"
     assert len(reasons) < len(KINDS)

@@ -69,7 +69,7 @@ def test_the_same_rows_by_a_matrix_from_a_file(hard: Path, tmp_path: Path, spark
     entries = "asthma,0.4,0.2,0.2,0.2\nflu,0.3,0.4,0.1,0.2\ngout,0.2,0.2,0.4,0.2\nmumps,0.1,0.2,0.3,0.4\n"
     (tmp_path / "m.csv").write_text(f"published,asthma,flu,gout,mumps\n{entries}", encoding="utf-8")
     by_file = sf.FineGrain(matrix=str(tmp_path / "m.csv"))
-    policy = hard_policy("fine-grain").model_copy(update={"method": by_file})
+    policy = hard_policy("fine-grain").model_copy(update={"stated_method": by_file})
     with settings(spark, **SMALL):
         one, other = on_both(hard, policy, spark, tmp_path, shuffle=False)
     check_same(one, other)
