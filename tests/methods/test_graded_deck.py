@@ -116,6 +116,13 @@ def test_rings_get_empty_places_only_where_turns_are_too_many() -> None:
         best_rings([10_007, 10_009], np.array([[2 / 10_007, 2 / 10_009]]))
 
 
+@pytest.mark.parametrize(("gamma", "others"), [(3000, 7), (10**4, 7), (10**9, 2)])
+def test_a_card_that_tells_nothing_has_the_weight_of_its_row(gamma: int, others: int) -> None:
+    """Beside unprotected values, a lax requirement lets an orbit without members remain, whose cards get a name."""
+    found = made((1, gamma), (others, None))
+    assert found.error == pytest.approx(found.best, rel=1e-6)
+
+
 # --- exact bounds -----------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +265,14 @@ def test_one_requirement_for_all_values_is_plain_subset() -> None:
     assert graded.figures.matrix.integers == plain.figures.matrix.integers
     assert graded.guarantee == plain.guarantee
     assert "one gamma is in force for all values" in graded.explain()
+
+
+def test_gammas_that_hardly_differ_promise_single_values_only() -> None:
+    """Other statements move by the larger one: to promise 2 of them would be false, by 1 in 20 billion."""
+    entries = f'value = "{VALUES[0]}"\ngamma = 2'
+    plan = planned(policy(requirement=f"gamma = 2.0000000001\n[[requirement.values]]\n{entries}"))
+    assert plan.figures.matrix.largest_ratio > 2
+    assert plan.guarantee.scope == "single values"
 
 
 def test_sets_that_are_written_differ() -> None:

@@ -351,6 +351,15 @@ def test_a_graded_deck_is_refused_unless_its_words_add_up() -> None:
         GradedMatrix(classes, (1, 1, 1), (good,))
 
 
+def test_a_graded_deck_is_refused_if_some_cards_hold_none_of_a_class() -> None:
+    """Its other cards do, and what they tell must be looked at: here a factor of a million."""
+    classes = np.array([0, 0, 0, 1, 1], dtype=np.int32)
+    one, low, even = np.array([[0]], dtype=np.int32), WORDS // (10**6 + 9), WORDS // 10
+    orbit = CardOrbit((one, one), (WORDS - 9 * low, even), (low, even + 1))  # of 10 cards one holds a value, or five
+    with pytest.raises(ValueError, match="so many empty places"):
+        GradedMatrix(classes, (10, 2), (orbit,))
+
+
 def test_decks_never_exceed_their_factor() -> None:
     rng = np.random.default_rng(5)
     for _ in range(500):

@@ -172,6 +172,7 @@ def _orbits(sizes: list[int], gammas: list[float]) -> _Orbits:
     split = (parts > 0) & (parts < 1)
     members = np.where(split, members.clip(1, np.array(rings) - 1), members)
     inside, outside = (np.array([getattr(orbit, kind) for orbit in orbits]) for kind in ("inside", "outside"))
+    inside = np.where(members.any(axis=1, keepdims=True), inside, outside)  # where a card without any gets a name
     weight, error = np.array([orbit.weight for orbit in orbits]), optimum.error
     if sum(sizes) > _LARGE or tuple(sizes) != rings:
         weight, error = reweighed(optimum, sizes, [orbit.level for orbit in orbits], members / rings, weight)

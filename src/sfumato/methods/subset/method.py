@@ -180,9 +180,9 @@ class Subset(Drawing):
 
 
 def _differ(matrix: Matrix) -> bool:
-    """Whether some value is held to less than what other statements can move by; a unit of 2^64 tells nothing."""
+    """Whether some value is held to less than what other statements can move by, exactly: gammas may hardly differ."""
     ratio, strictest = matrix.largest_ratio, min(matrix.upward(i) or 0 for i in range(matrix.size))
-    return ratio is None or ratio > strictest * (1 + Fraction(1, 10**9))
+    return ratio is None or ratio > strictest
 
 
 def _each(figures: PerturbationFigures) -> tuple[Bound, ...]:

@@ -612,7 +612,7 @@ class GradedMatrix(Matrix):
             row = []
             for a, size in enumerate(self.sizes.tolist()):
                 fewest, most = self._held_of_class(o, a)
-                if fewest:
+                if most:  # also where other cards hold none of the class
                     row.append(_Entries(a, True, orbit.inside[a], orbit.inside[a], fewest))
                 if shape.lacked[o, a]:
                     more = self._left[a] > self._lacked_before[o, a]
