@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -90,6 +91,8 @@ def test_what_matches_nothing_or_all_is_refused_with_what_is_near(
         ({"prefix": "B", "values": ("a",), "gamma": 3}, "named by values and prefix"),
         ({"gamma": 3}, "named by nothing"),
         ({"between": ("b", "a"), "gamma": 3}, "ends before it begins"),
+        ({"between": (-math.inf, 2), "gamma": 3}, "an end that is no number"),
+        ({"between": (1, math.nan), "gamma": 3}, "an end that is no number"),
         ({"between": ("b", 3), "gamma": 3}, "a text and a number"),
         ({"prefix": "B"}, "states no whole bound"),
         ({"prefix": "B", "rho1": 0.1}, "states no whole bound"),
@@ -199,3 +202,8 @@ def test_a_policy_states_each_kind_beside_any_default(default: str) -> None:
 def test_a_policy_that_states_two_things_is_refused(requirement: str, said: str) -> None:
     with pytest.raises(PolicyError, match=said.replace("(", r"\(")):
         make_policy(ROLES, requirement, "fine-grain")
+
+
+def test_an_empty_text_is_a_value_that_an_entry_may_name() -> None:
+    found = make_policy(ROLES, 'gamma = 3\nvalues = [{ value = "", gamma = 2 }]', "fine-grain").requirement
+    assert found == sf.FineGrainPrivacy((sf.ValueRequirement("", gamma=2),), sf.Amplification(3))

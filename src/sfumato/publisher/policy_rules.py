@@ -288,7 +288,8 @@ class ValueRule(Section):
 
     @model_validator(mode="after")
     def _is_of_values(self) -> ValueRule:
-        named = [key for key in ("value", "values", "prefix", "between") if getattr(self, key) not in (None, (), "")]
+        stated = {"value": self.value, "values": self.values, "prefix": self.prefix or None, "between": self.between}
+        named = [key for key, given in stated.items() if given not in (None, ())]  # "" may be a value
         if len(named) != 1:
             raise ValueError(
                 f"an entry is about one value or one set; this names {' and '.join(named) if named else 'none'} "
@@ -296,11 +297,11 @@ class ValueRule(Section):
             )
         if self.value is not None and self.column is not None:
             raise ValueError("column goes with values, prefix or between, not with value: leave it out")
-        stated = [key for key in ("rho2", "gamma", "epsilon") if getattr(self, key) is not None]
+        bounds = [key for key in ("rho2", "gamma", "epsilon") if getattr(self, key) is not None]
         if (self.rho1 is None) != (self.rho2 is None):
             lacking = "rho1" if self.rho1 is None else "rho2"
             raise ValueError(f"rho1 and rho2 go together: add {lacking}")
-        if len(stated) != 1:
+        if len(bounds) != 1:
             raise ValueError("state one bound of an entry: rho1 and rho2, gamma, or epsilon")
         return self
 

@@ -287,6 +287,11 @@ class SetRequirement:
                 f"between = [{first!r}, {last!r}] has a text and a number.",
                 "Write both in quotes, to take texts in their order, or both without, to take numbers.",
             )
+        if any(isinstance(end, float) and not math.isfinite(end) for end in ends):
+            raise PolicyError(
+                f"between = [{first}, {last}] has an end that is no number.",
+                "Write two numbers, such as [390, 459.99]: the ends need not be values.",
+            )
         if first > last:  # type: ignore[operator]
             raise PolicyError(
                 f"between = [{first!r}, {last!r}] ends before it begins.", f"Write between = [{last!r}, {first!r}]."
