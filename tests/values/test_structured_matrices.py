@@ -347,6 +347,8 @@ def test_a_graded_deck_is_refused_unless_its_words_add_up() -> None:
             GradedMatrix(classes, (1, 2), (orbit,))
     with pytest.raises(ValueError, match="a place for each value"):
         GradedMatrix(classes, (1, 1), (good,))
+    with pytest.raises(ValueError, match="cards"):  # and not for want of memory
+        GradedMatrix(classes, (1, 10**12), (good,))
     with pytest.raises(ValueError, match="every class"):
         GradedMatrix(classes, (1, 1, 1), (good,))
 

@@ -114,12 +114,15 @@ def quoted(name: str) -> str:
 def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     """Return the type of each column that can be asked for, also of those that only groups have.
 
-    "string" stands for those of a release in text that are read as such. Text that holds numbers has their type.
+    Where sets or cards are published, it is that of the values that they stand for. "string" stands for those of a
+    release in text that are read as such. Text that holds numbers has their type.
     """
     sql_type = FORMATS[release.manifest.data.format].sql_type
     as_text = {c.name for c in release.manifest.columns if sql_type(c.type) == "VARCHAR" or c.type.startswith("list<")}
     types = {c.name: "string" if c.name in as_text else c.type for c in release.manifest.columns}
     types |= {part.name: type_of(part.values) for part in release.manifest.only_in_buckets}
+    cards = (mechanism for mechanism in release.manifest.mechanisms if mechanism.form != "value")
+    types |= {part.name: type_of(part.values) for mechanism in cards for part in mechanism.domain}
     return types | {name: HELD_TYPES[holds] for name, holds in _held_numbers(release).items()}
 
 

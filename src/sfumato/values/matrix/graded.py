@@ -56,6 +56,11 @@ class CardOrbit:
         """B; 1 where whole classes are all there is."""
         return max((len(blocks) for blocks in self.blocks if blocks is not None), default=1)
 
+    def turns(self, rings: tuple[int, ...]) -> int:
+        """T: the least common multiple of the rings of which a block has some places."""
+        held = zip(rings, self.blocks, strict=True)
+        return math.lcm(*(ring for ring, blocks in held if blocks is not None and blocks.shape[1]))
+
 
 class _Entries(NamedTuple):
     """The entries of a row for the values of a class that a card holds, or lacks: the least and the largest integer."""
@@ -85,7 +90,8 @@ class GradedMatrix(Matrix):
             raise ValueError("a ring has a place for each value of its class")
         for orbit in self.orbits:
             self._check(orbit)
-        if not self.orbits or self.outputs > MOST_CARDS:
+        cards = sum(orbit.number * orbit.turns(self.rings) for orbit in self.orbits)  # before anything is made of them
+        if not 1 <= cards <= MOST_CARDS or max(self.rings) > MOST_CARDS:
             raise ValueError(f"a deck has 1 to {MOST_CARDS:,} cards")
         if any(not 0 <= left < max(without, 1) for left, without in zip(self._left, self._lacking, strict=True)):
             raise ValueError("the words of a column of the deck do not sum to 2^64")
@@ -797,7 +803,7 @@ class _Shape:
             for a, blocks in enumerate(orbit.blocks):
                 if blocks is not None and blocks.shape[1]:
                     ring[o, a] = rings[a]
-        period = np.array([math.lcm(*row) for row in ring.tolist()], dtype=np.int64)
+        period = np.array([orbit.turns(rings) for orbit in orbits], dtype=np.int64)
         number = np.array([orbit.number for orbit in orbits], dtype=np.int64)
         on, off_rank, start, held, at = [], [], np.empty_like(ring), np.empty_like(ring), 0
         for o, orbit in enumerate(orbits):
