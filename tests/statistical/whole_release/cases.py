@@ -1,4 +1,4 @@
-"""Pairs of tables that differ in one record, for both methods that bound odds for any prior: domains are declared."""
+"""Pairs of tables that differ in one record, for all methods that bound odds for any prior: domains are declared."""
 
 from __future__ import annotations
 
@@ -40,10 +40,31 @@ SEVERAL: dict[str, tuple[Pair, Format]] = {
     "one column differs": (Pair(BY_COLUMN["card"], GAMMA, "aabc", 2, "c"), "parquet"),
     "both differ, csv": (Pair(BY_COLUMN["set"], GAMMA**2, "aabc", 2, "c", other_sex="M"), "csv"),
 }
+GRADED = {form: policy(BY_VALUE, THREE, "subset", f"graded = true\nform = '{form}'") for form in ("set", "card")}
+SETS: dict[str, tuple[Pair, Format]] = {
+    "graded sets": (Pair(GRADED["set"], GAMMA, "aabc", 2, "c"), "parquet"),
+    "graded cards, csv": (Pair(GRADED["card"], GAMMA, "abab", 1, "c"), "csv"),
+}
+IN_ORDER = "; ordered = true"
+FIVE = "['a', 'b', 'c', 'd', 'e']"
+
+
+def _ordered(method: str, options: str = "", domain: str = FIVE) -> Policy:
+    return policy(STRICT, domain, method, options, IN_ORDER)
+
+
+ORDERED: dict[str, tuple[Pair, Format]] = {
+    "ranges": (Pair(_ordered("ranges", "form = 'set'"), GAMMA, "aabe", 2, "c"), "parquet"),
+    "ranges, csv": (Pair(_ordered("ranges", "form = 'set'"), GAMMA, "adab", 1, "e"), "csv"),
+    "plateau": (Pair(_ordered("plateau", domain=THREE), GAMMA, "aabc", 2, "c"), "csv"),
+    "geometric, one step": (Pair(_ordered("geometric", "steps = 1", THREE), GAMMA, "aabc", 2, "c"), "parquet"),
+}
+"""Of geometric values one step apart: further ones have a larger factor, which is stated."""
 CASES = {f"uniform, {name}": case for name, case in UNIFORM.items()} | {
     f"fine-grain, {name}": case for name, case in FINE_GRAIN.items()
 }
 CASES |= {f"several, {name}": case for name, case in SEVERAL.items()}
+CASES |= {f"subset, {name}": case for name, case in SETS.items()} | ORDERED
 
 MISSING = "; missing = 'category'"
 FURTHER: dict[str, tuple[Pair, Format]] = {

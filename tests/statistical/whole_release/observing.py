@@ -109,13 +109,20 @@ def _of_parquet(path: Path) -> Iterator[tuple[str, Hashable]]:
     for place, leaf in leaves(file.metadata.to_dict()):
         yield f"account.{place}", str(leaf) if isinstance(leaf, bytes) else leaf
     names = file.schema_arrow.names
-    coded = pq.ParquetFile(path, read_dictionary=names)
+    coded = pq.ParquetFile(path, read_dictionary=[file.schema.column(k).path for k in range(len(file.schema))])
     for group in range(coded.num_row_groups):
         for name, column in zip(names, coded.read_row_group(group, use_threads=False).columns, strict=True):
-            listed = [c.dictionary.to_pylist() for c in column.chunks if pa.types.is_dictionary(c.type)]
+            elements = [c.values if pa.types.is_list(c.type) else c for c in column.chunks]
+            listed = [each.dictionary.to_pylist() for each in elements if pa.types.is_dictionary(each.type)]
             yield f"dictionary of {name} in row group {group}", str(listed)
     table = file.read(use_threads=False)
-    yield from _of_rows(table.schema.names, list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
+    columns = [[_hashable(value) for value in column.to_pylist()] for column in table.columns]
+    yield from _of_rows(table.schema.names, list(zip(*columns, strict=True)))
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return a value as it is, and a list of a list column with its order."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _of_rows(names: list[str], rows: list[tuple[Any, ...]]) -> Iterator[tuple[str, Hashable]]:
