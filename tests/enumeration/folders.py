@@ -37,10 +37,15 @@ def table(values: Sequence[Any], **columns: Sequence[Any]) -> pa.Table:
 
 
 def policy(
-    requirement: str, domain: Sequence[Any] | None, method: str, options: str = "", known: Sequence[str] = ()
+    requirement: str,
+    domain: Sequence[Any] | None,
+    method: str,
+    options: str = "",
+    known: Sequence[str] = (),
+    ordered: bool = False,
 ) -> Policy:
-    """Return a policy for such a table; `known` are further columns."""
-    declared = f"; domain = {list(domain)}" if domain else ""
+    """Return a policy for such a table; `known` are further columns, `ordered` says that the domain is in order."""
+    declared = (f"; domain = {list(domain)}" if domain else "") + ("; ordered = true" if ordered else "")
     roles = {"who": "other", **dict.fromkeys(known, "other"), "disease": f"sensitive{declared}"}
     return make_policy(roles, requirement, method, options=options)
 
@@ -83,6 +88,8 @@ def columns(manifest: Mapping[str, Any], mechanism: int = 0, sub_table: int = 0)
         return _of_cards(**part["deck"])
     if "graded" in part:
         return _of_graded(**part["graded"])
+    if "windows" in part:
+        return [row for _, row in _of_windows(**part["windows"])]
     noise = part["noise"]
     size, weights = noise["size"], [int(weight) for weight in noise["weights"]]
     weights = weights * size if len(weights) == 1 else weights
@@ -154,6 +161,31 @@ def _of_graded(
     return found
 
 
+def _of_windows(
+    order: Sequence[int], width: int, blocks: Sequence[Sequence[int]], inside: Sequence[str], outside: Sequence[str]
+) -> list[tuple[list[int], list[Fraction]]]:
+    """Return each card with the chances of its sets: of all windows, and of all shifts of blocks, that hold the same.
+
+    The first outputs that lack a value get a unit more of it; cards are in the order of the places that they hold.
+    """
+    m = len(order)
+    sets = [(0, [p for p in range(first, first + width) if 0 <= p < m]) for first in range(1 - width, m)]
+    sets += [(1, sorted((d + s) % m for d in block)) for block in blocks for s in range(m)]
+    words = [[int((inside if p in held else outside)[part]) for p in range(m)] for part, held in sets]
+    for p in range(m):
+        lacking = [y for y, (_, held) in enumerate(sets) if p not in held]
+        for y in lacking[: 2**64 - sum(row[p] for row in words)]:
+            words[y][p] += 1
+    cards: dict[tuple[int, ...], list[int]] = {}
+    for (_, held), row in zip(sets, words, strict=True):
+        cards[tuple(held)] = [a + b for a, b in zip(cards.get(tuple(held), [0] * m), row, strict=True)]
+    place = {code: p for p, code in enumerate(order)}
+    return [
+        (sorted(order[p] for p in held), [Fraction(cards[held][place[code]], 2**64) for code in range(m)])
+        for held in sorted(cards, key=lambda held: [p not in held for p in range(m)])
+    ]
+
+
 def shown(manifest: Mapping[str, Any]) -> list[Any]:
     """Return what a record shows for each row of the matrix: a value, the values of a card, or its number."""
     mechanism = manifest["mechanisms"][0]
@@ -167,6 +199,8 @@ def shown(manifest: Mapping[str, Any]) -> list[Any]:
         return ["|".join(values[code] for code in card) for card in part["cards"]]
     if "graded" in part:
         return ["|".join(values[code] for code in held) for *_, held in graded_cards(**part["graded"])]
+    if "windows" in part:
+        return ["|".join(values[code] for code in held) for held, _ in _of_windows(**part["windows"])]
     m, blocks = part["deck"]["values"], part["deck"]["blocks"]
     return ["|".join(values[c] for c in sorted((d + s) % m for d in block)) for block in blocks for s in range(m)]
 

@@ -63,10 +63,11 @@ class Case:
     options: str = ""
     scope: str = "any predicate"
     both: bool = True
+    ordered: bool = False
 
     @property
     def policy(self) -> Any:
-        return policy(self.requirement, self.domain, self.method, self.options)
+        return policy(self.requirement, self.domain, self.method, self.options, ordered=self.ordered)
 
 
 CASES = {
@@ -152,6 +153,24 @@ CASES |= {
         "For any statement about a record's disease: seeing the release lets its odds change by at most the factor 3.",
         "subset",
         'form = "set"',
+    ),
+}
+CASES |= {
+    "ranges, sets": Case(RHO, "abcd", ANY_STATEMENT, "ranges", 'form = "set"', ordered=True),
+    "ranges, cards": Case(RHO, "abcde", ANY_STATEMENT, "ranges", 'form = "card"', ordered=True),
+    "ranges, beside values": Case(
+        RHO, "abcd", ANY_STATEMENT, "ranges", 'form = "set"\nmixed_with = "values"', ordered=True
+    ),
+    "plateau": Case(RHO, "abcd", ANY_STATEMENT, "plateau", ordered=True),
+    "geometric": Case(
+        RHO,
+        "abcd",
+        "For any statement about a record's disease, and someone who already knows it up to 2 steps (one of 3 "
+        "neighbouring values): a prior belief of at most 20% stays at most 50% after seeing the release, and of at "
+        "least 50% stays at least 20%. For everybody else its odds change by at most the factor 8.",
+        "geometric",
+        "steps = 2",
+        ordered=True,
     ),
 }
 OTHERS = ("a",)
@@ -242,6 +261,24 @@ def _priors(domain: str) -> Any:
             yield dict(zip(domain, [Fraction(k, steps) for k in (*parts, steps - sum(parts))], strict=True))
 
 
+def test_beliefs_of_someone_who_knows_a_value_up_to_some_steps_stay_within_rho() -> None:
+    """Geometric: priors on three neighbours of four values, in steps of a tenth; and one on all four exceeds rho2."""
+    case = CASES["geometric"]
+    laws = {value: law for value, (law, _, _) in worlds(case).items()}
+    low, high, highest = Fraction(1, 5), Fraction(1, 2), Fraction(0)
+    for near, statement in product((case.domain[:3], case.domain[1:]), statements(case.domain)):
+        for prior in _priors(near):
+            before = belief(prior, statement.__contains__)
+            for believed in posteriors(prior, laws.__getitem__).values():
+                now = belief(believed, statement.__contains__)
+                assert before > low or now <= high
+                assert before < high or now >= low
+                highest = max(highest, now if before <= low else 0)
+    assert high - highest < Fraction(1, 10**12)  # reached
+    far = posteriors({"a": low, "d": 1 - low}, laws.__getitem__)
+    assert max(belief(believed, "a".__contains__) for believed in far.values()) > Fraction(3, 5)
+
+
 def test_a_record_among_unknown_others_is_as_well_hidden() -> None:
     """Nobody's value is known, rows cannot be told apart: what is believed of one record moves by less than gamma."""
     case, gamma = CASES["uniform, two values"], 3
@@ -303,6 +340,10 @@ def test_someone_who_knows_all_others_is_not_promised_anything_where_the_table_d
         "subset, cards",
         "subset, graded sets",
         "subset, graded cards",
+        "ranges, sets",
+        "ranges, cards",
+        "plateau",
+        "geometric",
     ],
 )
 def test_releases_follow_the_law(name: str) -> None:
