@@ -35,7 +35,14 @@ ROUNDING = 1e-6
 WEIGHTS = ("inside", "outside", "columns")
 """What manifests call the integers of cards; all else that is written of a matrix says what the cards are."""
 NO_CARDS = "values are published, not cards."
-QUESTION = "Are the cards those of the public search?"
+QUESTIONS = {
+    "cards": "Are the cards those of the public search?",
+    "weights": "Are the cards drawn with the integers of the public search?",
+}
+MEASURED = {
+    "cards": "the share of card numbers that stand for other values",
+    "weights": "the largest relative distance of an integer from that of the search; machines may round differently",
+}
 ASSUMPTION = "Makes the search again, from the domain, the bounds and the options of the policy: it knows no table."
 CHOSEN = "Cards, or weights, that are chosen by the table tell something of it. Publish anew."
 
@@ -101,12 +108,9 @@ def deck_findings(mechanism: Mechanism, method: Method, rows: int) -> Iterator[F
 def _finding(about: str, worst: float, allowed: float, rows: int, broken: bool, remark: str = "") -> Finding:
     return Finding(
         attacker="deck",
-        question=QUESTION,
+        question=QUESTIONS[about],
         assumption=ASSUMPTION,
-        measured={
-            "cards": "the share of card numbers that stand for other values",
-            "weights": "the largest relative distance of an integer; the arithmetic of machines may differ by the rest",
-        }[about],
+        measured=MEASURED[about],
         worst=worst,
         records=rows,
         at_risk=rows if broken else 0,
