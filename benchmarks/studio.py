@@ -1,19 +1,33 @@
-"""Time from a slider to new figures in the studio: `python benchmarks/studio.py [ADULT]`.
+"""What the studio costs: `python benchmarks/studio.py [--adult FILE] [--rows N] [--part PART]`.
 
-ADULT is the file adult_complete_45222.csv, of 45,222 rows; without it that part is left out. A table of 10 million
-rows is made in a temporary folder. Each is counted once; a preview then is a request over the loopback, from the form
-that is sent to the part of the page that comes back.
+previews   time from a slider to new figures; limit 200 ms for 95 of 100. A preview is a request over the loopback, from
+           the form that is sent to the part of the page that comes back. On FILE (adult_complete_45222.csv, of 45,222
+           rows; left out without it) and on 10 million rows that are made up.
+memory     peak memory while N rows (20 million unless said) are counted, planned, signed and published by the forms of
+           the page, beside `sfumato plan` and `sfumato publish --plan`; limit 1.2 times
+cancel     time from the button to its answer while rows are being published, when nothing of them is left; limit 1 s
+columns    time of the page of roles of a table with 200 columns
+
+Without --part all of them run. The server is `sfumato studio` in a process of its own. Memory is read from /proc, so
+this runs on Linux. "resident" counts pages that processes share, such as those of libraries, in each of them;
+"proportional" divides them up, so that the figures of several processes can be added.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
+import json
+import re
+import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from urllib.parse import urlencode
@@ -21,15 +35,10 @@ from urllib.parse import urlencode
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import uvicorn
 
-from sfumato.studio.desk.app import desk_app
-from sfumato.studio.desk.desk import Desk, open_desk
-from sfumato.studio.web.guard import FORM, Guard, Keys
-from sfumato.studio.web.serve import listening
-
-ROWS, BATCH, VALUES = 10_000_000, 1_000_000, 40
-PREVIEWS = 100
+PREVIEWED, ROWS, BATCH, VALUES = 10_000_000, 20_000_000, 1_000_000, 40
+PREVIEWS, CANCELS, COLUMNS, LOADS = 100, 5, 200, 20
+MAIN = (sys.executable, "-c", "from sfumato.cli.main import main; main()")
 CHOICES: dict[str, dict[str, str]] = {
     "uniform": {"method": "uniform", "kind": "rho"},
     "subset": {"method": "subset", "kind": "rho"},
@@ -37,96 +46,298 @@ CHOICES: dict[str, dict[str, str]] = {
     "fine-grain, values": {"method": "fine-grain", "kind": "values", "v0.rho1": "10", "v1.rho1": "5", "v1.rho2": "40"},
     "fine-grain, tolerance": {"method": "fine-grain", "kind": "tolerance"},
 }
+LARGE = {"age": "quasi_identifier", "diagnosis": "sensitive"}
+ADULT = {"age": "quasi_identifier", "sex": "quasi_identifier", "occupation": "sensitive"} | dict.fromkeys(
+    ("workclass", "education", "marital_status", "race", "native_country", "income", "split"), "drop"
+)
 
-Ask = Callable[[dict[str, str]], str]
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def policy(columns: dict[str, str]) -> str:
-    """Return a policy with these roles."""
+def policy(folder: Path, columns: dict[str, str], more: str = "") -> Path:
+    """Write a policy with these roles."""
     rules = "".join(f'[columns.{name}]\nrole = "{role}"\n' for name, role in columns.items())
-    return f'version = 1\n{rules}[method]\nname = "uniform"\n[requirement]\nrho1 = 0.2\nrho2 = 0.5\n'
+    text = f'version = 1\n{rules}[method]\nname = "uniform"\n[requirement]\nrho1 = 0.2\nrho2 = 0.5\n{more}'
+    (folder / "policy.toml").write_text(text, encoding="utf-8")
+    return folder / "policy.toml"
 
 
-def large(folder: Path) -> Path:
-    """Write a table of ten million rows, batch by batch."""
+def large(folder: Path, rows: int) -> Path:
+    """Write a table with an age and a diagnosis, batch by batch."""
     drawn = np.random.default_rng(1)
     shares = 1 / np.arange(1, VALUES + 1)
     names = pa.array([f"diagnosis {k}" for k in range(VALUES)])
     schema = pa.schema([("age", pa.int32()), ("diagnosis", pa.dictionary(pa.int32(), pa.string()))])
     with pq.ParquetWriter(folder / "large.parquet", schema) as writer:
-        for _ in range(ROWS // BATCH):
-            codes = drawn.choice(VALUES, BATCH, p=shares / shares.sum()).astype(np.int32)
-            columns = [pa.array(drawn.integers(18, 90, BATCH, np.int32)), pa.DictionaryArray.from_arrays(codes, names)]
+        for start in range(0, rows, BATCH):
+            size = min(BATCH, rows - start)
+            codes = drawn.choice(VALUES, size, p=shares / shares.sum()).astype(np.int32)
+            columns = [pa.array(drawn.integers(18, 90, size, np.int32)), pa.DictionaryArray.from_arrays(codes, names)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     return folder / "large.parquet"
 
 
+def wide(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write a table of many columns; return it with their roles."""
+    drawn = np.random.default_rng(2)
+    names = [f"question_{k}" for k in range(COLUMNS - 1)]
+    columns = {name: pa.array(drawn.integers(0, 12, 20_000)) for name in names}
+    pq.write_table(pa.table({**columns, "answer": pa.array(drawn.integers(0, 8, 20_000))}), folder / "wide.parquet")
+    return folder / "wide.parquet", dict.fromkeys(names, "other") | {"answer": "sensitive"}
+
+
+# --- a server, and a browser before it --------------------------------------------------------------------------------
+
+
+@dataclass
+class Site:
+    """A studio in a process of its own, and a browser that was let in."""
+
+    process: subprocess.Popen[str]
+    port: int
+    folder: Path
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, str, str]:
+        """Return the status, the text and the cookie of an answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        with closing(connection):
+            connection.request(method, path, body, {**self.headers, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), answer.headers.get("set-cookie", "")
+
+    def get(self, path: str) -> str:
+        """Load a page."""
+        status, text, _ = self.ask("GET", path)
+        assert status == 200, text
+        return text
+
+    def post(self, path: str, fields: Sequence[tuple[str, str]] = (), **headers: str) -> str:
+        """Send a form; its token goes as a header."""
+        status, text, _ = self.ask("POST", path, urlencode(fields), **headers)
+        assert status in (200, 303), text
+        return text
+
+    def job(self, path: str = "", fields: Sequence[tuple[str, str]] = ()) -> None:
+        """Send a form and wait until its job has ended well; without one, for the job that is under way."""
+        if path:
+            self.post(path, fields)
+        while 'data-job="running"' in (text := self.get("/job")):
+            time.sleep(0.05)
+        assert "failed" not in text, text
+
+    def signed(self, name: str) -> list[tuple[str, str]]:
+        """Return the form to sign with every limit ticked."""
+        numbers = re.findall(r'name="accept" value="(\d+)"', self.get("/sign"))
+        return [*(("accept", number) for number in numbers), ("name", "R. Stone"), ("output", name)]
+
+
 @contextmanager
-def asking(desk: Desk) -> Iterator[Ask]:
-    """Serve a desk, and give a function that asks it for a preview."""
-    tokens: list[str] = []
-    keys = Keys(tokens.append)
-    with listening(0) as listener:
-        port = listener.getsockname()[1]
-        app = Guard(desk_app(desk, keys.csrf), keys, port)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        headers = {
-            "cookie": f"sfumato-{port}={keys.cookie}", "origin": f"http://127.0.0.1:{port}", "content-type": FORM,
-            "x-csrf-token": keys.csrf, "x-fragment": "1",
-        }  # fmt: skip
-
-        def ask(fields: dict[str, str]) -> str:
-            connection.request("POST", "/requirement/preview", urlencode(fields), headers)
-            return connection.getresponse().read().decode()
-
+def opened(table: Path, stated: Path, folder: Path) -> Iterator[Site]:
+    """Open a studio as the command line does, let a browser in, and end it."""
+    arguments = [*MAIN, "studio", str(table), str(stated), "--folder", str(folder), "--no-browser", "--json"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = ""
+        while "}" not in told:
+            told += process.stdout.readline()
+        found = json.loads(told)
+        port = int(found["address"].rsplit(":", 1)[1].strip("/"))
+        token = re.findall(r"token=([\w-]+)", Path(found["file"]).read_text(encoding="utf-8"))[0]
+        site = Site(process, port, folder)
         try:
-            yield ask
+            _, _, cookie = site.ask("GET", f"/enter?token={token}")
+            site.headers = {"cookie": cookie.split(";")[0]}
+            csrf = re.findall(r'name="csrf" content="([\w-]+)"', site.get("/commands"))[0]
+            site.headers |= {
+                "origin": f"http://127.0.0.1:{port}", "x-csrf-token": csrf,
+                "content-type": "application/x-www-form-urlencoded",
+            }  # fmt: skip
+            yield site
         finally:
-            connection.close()
-            server.should_exit = True
-            thread.join()
+            process.terminate()
 
 
-def measured(table: Path, roles: dict[str, str], folder: Path) -> None:
+# --- previews ---------------------------------------------------------------------------------------------------------
+
+
+def previews(table: Path, roles: dict[str, str], folder: Path) -> None:
     """Count a table, then move a slider under each choice."""
-    (folder / "policy.toml").write_text(policy(roles), encoding="utf-8")
-    desk = open_desk(table, folder / "policy.toml", folder / f"{table.stem}-studio")
-    start = perf_counter()
-    desk.count()
-    desk.jobs.wait()
-    counted = desk.last_counted
-    assert counted is not None, desk.jobs.last
-    print(f"{table.name}: {counted.rows:,} rows, counted in {perf_counter() - start:.1f} s")
-    with asking(desk) as ask:
+    with opened(table, policy(folder, roles), folder / f"{table.stem}-studio") as site:
+        start = perf_counter()
+        site.job("/requirement/count")
+        print(f"previews of {table.name}, counted in {perf_counter() - start:.1f} s")
         for name, choice in CHOICES.items():
-            seconds = [timed(ask, choice, number) for number in range(PREVIEWS)]
+            seconds = [_preview(site, choice, number) for number in range(PREVIEWS)]
             middle, high, worst = 1e3 * np.quantile(seconds, [0.5, 0.95, 1])
-            print(f"  {name:<24} median {middle:6.1f} ms   95% {high:6.1f} ms   worst {worst:6.1f} ms")
+            print(f"  {name:<24} median {middle:6.1f} ms   95% {high:6.1f} ms   worst {worst:6.1f} ms", flush=True)
 
 
-def timed(ask: Ask, choice: dict[str, str], number: int) -> float:
+def _preview(site: Site, choice: dict[str, str], number: int) -> float:
     """Return the seconds of one preview, another one each time."""
     moved = f"{30 + number * 0.4:.1f}"
     fields = {"rho1": "20", "rho2": moved, "others1": "20", "others2": moved, "v0.rho2": moved}
+    fields |= {"tolerance": f"{2 + number / 50:.2f}", **choice}
     start = perf_counter()
-    text = ask({**fields, "tolerance": f"{2 + number / 50:.2f}", **choice})
+    text = site.post("/requirement/preview", [*fields.items()], **{"x-fragment": "1"})
     seconds = perf_counter() - start
     assert "records stay true" in text, text
     return seconds
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Peaks:
+    """The most memory that processes had, in MB: a process, the largest of its children, and all at one time."""
+
+    own: float = 0.0
+    child: float = 0.0
+    together: float = 0.0
+
+    def look(self, process: int) -> None:
+        """Look at a process and its children once."""
+        children = _children(process)
+        self.own = max(self.own, _figure(process, "status", "VmHWM"))
+        self.child = max([self.child, *(_figure(child, "status", "VmHWM") for child in children)])
+        self.together = max(self.together, sum(_figure(each, "smaps_rollup", "Pss") for each in (process, *children)))
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _figure(process: int, file: str, name: str) -> float:
+    """Return a figure of /proc in MB; 0 of a process that has ended."""
+    with suppress(OSError):
+        found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/{file}").read_text(), re.MULTILINE)
+        return int(found[1]) / 1024 if found else 0.0
+    return 0.0
+
+
+@contextmanager
+def watched(process: int) -> Iterator[Peaks]:
+    """Look at a process and its children again and again."""
+    peaks, ended = Peaks(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            peaks.look(process)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        ended.set()
+        thread.join()
+
+
+def memory(table: Path, rows: int, folder: Path) -> None:
+    """Publish by commands, and by the page."""
+    stated = policy(folder, LARGE)
+    lines = [
+        ["plan", str(table), str(stated), "-o", str(folder / "plan.json")],
+        ["publish", str(table), str(stated), "--plan", str(folder / "plan.json"), "-o", str(folder / "by-commands")],
+    ]
+    by_commands = [_command(line) for line in lines]
+    with (
+        opened(table, stated, folder / "memory-studio") as site,
+        watched(site.process.pid) as peaks,
+    ):
+        site.get("/table")
+        site.job()
+        site.job("/requirement/count")
+        site.job("/sign/prepare")
+        site.job("/sign/publish", site.signed("release"))
+        assert (site.folder / "release" / "manifest.json").exists()
+    resident, whole = (max(getattr(each, name) for each in by_commands) for name in ("own", "together"))
+    print(f"memory, {rows:,} rows            resident MB   proportional MB")
+    for line, each in zip(lines, by_commands, strict=True):
+        print(f"  sfumato {line[0]:<22} {each.own:11.0f} {each.together:17.0f}")
+    print(f"  studio: its server             {peaks.own:11.0f}")
+    print(f"  studio: its largest job        {peaks.child:11.0f}")
+    print(f"  studio: both at one time                   {peaks.together:17.0f}")
+    print(f"  largest process of the studio / of the commands: {max(peaks.own, peaks.child) / resident:.2f}")
+    print(f"  all of the studio at one time / a command:       {peaks.together / whole:.2f}", flush=True)
+
+
+def _command(line: Sequence[str]) -> Peaks:
+    with subprocess.Popen([*MAIN, *line], stdout=subprocess.DEVNULL) as process, watched(process.pid) as peaks:
+        assert process.wait() == 0
+    return peaks
+
+
+# --- cancelling, and many columns ---------------------------------------------------------------------------------------
+
+
+def cancel(table: Path, folder: Path) -> None:
+    """Cancel publications whose first rows have been written."""
+    stated = policy(folder, LARGE, '[output]\nformat = "csv"\n')  # slow enough to be caught in the middle
+    seconds = []
+    with opened(table, stated, folder / "cancel-studio") as site:
+        site.job("/sign/prepare")
+        for number in range(CANCELS):
+            site.post("/sign/publish", site.signed(f"release-{number}"))
+            while not any(file.stat().st_size for file in site.folder.glob(".release-*.partial-*/*")):
+                time.sleep(0.01)
+            start = perf_counter()
+            site.post("/cancel", [("back", "/sign")])
+            seconds.append(perf_counter() - start)
+            assert "Publishing was cancelled" in site.get("/sign")
+            assert not [*site.folder.glob(".release-*"), *site.folder.glob("release-*")]
+    print(f"cancel while rows are written    median {statistics.median(seconds):.2f} s   worst {max(seconds):.2f} s")
+
+
+def columns(folder: Path) -> None:
+    """Load the page of roles of a table with many columns."""
+    table, roles = wide(folder)
+    with opened(table, policy(folder, roles), folder / "wide-studio") as site:
+        site.get("/table")
+        site.job()
+        seconds = [_loaded(site) for _ in range(LOADS)]
+        size = len(site.get("/roles")) / 1e3
+    middle, high = 1e3 * np.quantile(seconds, [0.5, 0.95])
+    print(f"roles of {COLUMNS} columns             median {middle:.0f} ms   95% {high:.0f} ms   {size:,.0f} kB")
+
+
+def _loaded(site: Site) -> float:
+    start = perf_counter()
+    text = site.get("/roles")
+    seconds = perf_counter() - start
+    assert text.count('class="column panel"') == COLUMNS
+    return seconds
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        if len(sys.argv) > 1:
-            dropped = ("workclass", "education", "marital_status", "race", "native_country", "income", "split")
-            roles = {"age": "quasi_identifier", "sex": "quasi_identifier", "occupation": "sensitive"}
-            measured(Path(sys.argv[1]), roles | dict.fromkeys(dropped, "drop"), Path(folder))
-        measured(large(Path(folder)), {"age": "quasi_identifier", "diagnosis": "sensitive"}, Path(folder))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--adult", type=Path)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--part", choices=("previews", "memory", "cancel", "columns"))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        parts: dict[str, Callable[[], None]] = {
+            "previews": lambda: _previews(folder, given.adult),
+            "memory": lambda: memory(large(folder, given.rows), given.rows, folder),
+            "cancel": lambda: cancel(large(folder, given.rows), folder),
+            "columns": lambda: columns(folder),
+        }
+        for name, run in parts.items():
+            if given.part in (None, name):
+                run()
+
+
+def _previews(folder: Path, adult: Path | None) -> None:
+    if adult is not None:
+        previews(adult, ADULT, folder)
+    previews(large(folder, PREVIEWED), LARGE, folder)
 
 
 if __name__ == "__main__":
