@@ -274,7 +274,7 @@ def _command(line: Sequence[str]) -> Peaks:
     return peaks
 
 
-# --- cancelling, and many columns ---------------------------------------------------------------------------------------
+# --- cancelling, and many columns -------------------------------------------------------------------------------------
 
 
 def cancel(table: Path, folder: Path) -> None:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from sfumato.publisher.policy import Policy
 from tests.conftest import make_policy
 from tests.statistical.whole_release.publishing import Format, Pair, policy
 
