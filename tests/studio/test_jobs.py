@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,45 @@ def test_a_process_that_dies_is_told() -> None:
     jobs.wait()
     assert job.state == "failed"
     assert "ended without a result" in str(job.problem)
+
+
+def _errs(report: Report) -> None:
+    raise ValueError("7 is odd")
+
+
+def test_a_mistake_of_ours_is_told_as_one() -> None:
+    jobs = Jobs()
+    job = jobs.start("Erring", _errs, then=pytest.fail)
+    jobs.wait()
+    assert job.state == "failed"
+    assert "mistake of sfumato: ValueError: 7 is odd" in str(job.problem)
+
+
+def test_what_follows_on_a_job_may_fail() -> None:
+    def full(result: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    jobs = Jobs()
+    job = jobs.start("Adding", _adds, 2, 3, then=full)
+    jobs.wait()
+    assert (job.state, jobs.is_running) == ("failed", False)
+    assert "No space left" in str(job.problem)
+
+
+def test_two_that_start_at_once_are_one(tmp_path: Path) -> None:
+    jobs = Jobs()
+
+    def begin(number: int) -> bool:
+        try:
+            jobs.start("Waiting", _waits, tmp_path / f"file-{number}", then=pytest.fail)
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(begin, range(4))) == 1
+    jobs.cancel()
+    jobs.wait()
 
 
 def test_one_job_at_a_time_and_the_next_after_a_cancel(tmp_path: Path) -> None:

@@ -57,8 +57,10 @@ def _until(condition: Callable[[], object]) -> None:
 
 def _publishing(site: Served, folder: Path) -> None:
     """Sign, and wait until rows are being written."""
-    numbers = re.findall(r'name="accept" value="(\d+)"', site.get("/sign").text)
-    fields = [*(("accept", number) for number in numbers), ("name", "R. Stone"), ("output", "release")]
+    page = site.get("/sign").text
+    numbers, plans = (re.findall(rf'name="{name}" value="(\w+)"', page) for name in ("accept", "plan_hash"))
+    fields = [*(("accept", number) for number in numbers), ("plan_hash", plans[0])]
+    fields += [("name", "R. Stone"), ("output", "release")]
     assert site.post("/sign/publish", fields).status == 303
     _until(lambda: any(file.stat().st_size for file in folder.glob(".release.partial-*/*")))
 

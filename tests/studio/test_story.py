@@ -52,9 +52,11 @@ def at(tmp_path: Path) -> Iterator[At]:
 
 def _signed(at: At, *more: tuple[str, str]) -> list[tuple[str, str]]:
     """Return the form with everything ticked."""
-    numbers = re.findall(r'name="accept" value="(\d+)"', at.site.get("/sign").text)
+    page = at.site.get("/sign").text
+    numbers, plans = (re.findall(rf'name="{name}" value="(\w+)"', page) for name in ("accept", "plan_hash"))
     assert numbers
-    return [*(("accept", number) for number in numbers), ("name", "R. Stone"), ("output", "release"), *more]
+    fields = [("plan_hash", plans[0]), ("name", "R. Stone"), ("output", "release")]
+    return [*(("accept", number) for number in numbers), *fields, *more]
 
 
 def test_from_a_policy_to_an_audited_release(at: At) -> None:
@@ -160,3 +162,50 @@ def test_methods_are_compared_on_the_page(at: At) -> None:
 def test_a_path_to_lead_back_to_is_one_of_ours(at: At) -> None:
     for path in ("//evil.example", "https://evil.example", ""):
         assert at.site.post("/undo", [("back", path)]).headers["location"] == "/"
+
+
+def test_a_plan_is_of_the_policy_that_it_was_made_from(at: At) -> None:
+    at.site.post("/sign/prepare")
+    at.desk.change({**at.desk.raw, "requirement": {"rho1": 0.2, "rho2": 0.4}}, "while it is being prepared")
+    at.desk.jobs.wait()
+    assert "What you sign" not in at.site.get("/sign").text
+    at.site.post("/undo")
+    assert "What you sign" in at.site.get("/sign").text
+
+
+def test_a_plan_that_nobody_has_read_cannot_be_signed(at: At) -> None:
+    at.do("/sign/prepare")
+    fields = _signed(at)
+    at.do("/sign/prepare")  # in another tab, of a table that has changed
+    assert at.site.post("/sign/publish", [*fields, ("plan_hash", "0" * 64)]).status == 422
+    assert at.desk.workspace.made("sign-off") is None
+
+
+def test_an_audit_of_an_earlier_release_says_nothing_of_this_one(at: At) -> None:
+    for name in ("first", "second"):
+        at.do("/sign/prepare")
+        at.do("/sign/publish", *_signed(at), ("output", name))
+        page = at.site.get("/audit").text
+        assert "above the promise" not in page, name
+        assert at.site.post("/audit/report").status == 422
+        if name == "first":
+            at.do("/audit/run")
+
+
+def test_a_table_that_changed_is_counted_again(at: At) -> None:
+    at.site.get("/requirement")
+    at.desk.jobs.wait()
+    policy = at.desk.policy()
+    assert at.desk.counts(policy) is not None
+    pq.write_table(clinic(1999), at.desk.table)
+    assert at.desk.counts(policy) is None
+    at.do("/sign/prepare")
+    plan = json.loads((at.desk.workspace.folder / "plan.json").read_text())
+    assert plan["rows"] == 1999
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_signed(at: At) -> None:
+    at.do("/sign/prepare")
+    (at.desk.workspace.folder / "release").mkdir()
+    assert at.site.post("/sign/publish", _signed(at)).status == 422
+    assert at.desk.workspace.made("sign-off") is None

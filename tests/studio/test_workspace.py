@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     for text in "abc":
         first.keep(text, "change")
     first.undo()
-    first.remember("plan", tmp_path / "plan.json", plan_hash="12")
+    first.remember("plan", tmp_path / "plan.json", first.file, plan_hash="12")
     (tmp_path / "plan.json").write_text("{}")
     second = Workspace(tmp_path)
     assert (second.text, second.can_redo, second.is_current("plan")) == ("b", True, True)
@@ -73,7 +75,7 @@ def test_only_the_user_can_read_it(tmp_path: Path) -> None:
 def test_what_was_made_and_is_gone_is_not_told(tmp_path: Path) -> None:
     space = Workspace(tmp_path)
     space.keep("a", "change")
-    space.remember("release", tmp_path / "release")
+    space.remember("release", tmp_path / "release", space.file)
     assert space.made("release") is None
     assert space.new("release") == tmp_path / "release"
     (tmp_path / "release").mkdir()
@@ -95,3 +97,34 @@ def test_a_line_of_the_journal_that_was_cut_off_is_left_out(tmp_path: Path) -> N
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write(json.dumps({"what": "half"})[:5])
     assert [line["what"] for line in space.journal()] == ["change"]
+
+
+def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: space.keep(f"text {number}", "change"), range(60)))
+    assert sorted(_texts(tmp_path)) == sorted(f"text {number}" for number in range(60))
+    assert len(Workspace(tmp_path).journal()) == 60
+
+
+def test_what_a_killed_process_of_the_same_number_left_behind_stops_nothing(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    (tmp_path / f".state.json.partial-{os.getpid()}").write_text("half")
+    space.keep("a", "change")
+    assert Workspace(tmp_path).text == "a"
+
+
+def test_what_was_expected_is_known_once_it_is_there(tmp_path: Path) -> None:
+    space = Workspace(tmp_path)
+    space.keep("a", "change")
+    (tmp_path / "first").mkdir()
+    space.remember("release", tmp_path / "first", space.file)
+    space.remember("audit", tmp_path / "first", space.file, about=tmp_path / "first")
+    space.keep("b", "change")
+    space.expect("release", tmp_path / "second", space.file)
+    assert (space.made("release"), space.is_current("release")) == (tmp_path / "first", False)
+    (tmp_path / "second").mkdir()
+    again = Workspace(tmp_path)  # the server was killed before it heard of it
+    assert (again.made("release"), again.is_current("release")) == (tmp_path / "second", True)
+    assert again.is_about("audit", tmp_path / "first")
+    assert not again.is_about("audit", tmp_path / "second")

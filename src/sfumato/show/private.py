@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only the user can read, whole or not at all; what was there before is replaced."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    # a new name each time: threads write at once, and a process that was killed may have left a file behind
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
+    partial = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)

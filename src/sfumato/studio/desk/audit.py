@@ -51,7 +51,7 @@ class Meter:
 
 def step(desk: Desk) -> Step:
     """Return how far the audit is."""
-    if (file := desk.workspace.made(AUDIT)) is None:
+    if (file := of_release(desk, AUDIT)) is None:
         return Step("Audit", "/audit", "not yet", "open")
     kind, _, words = VERDICTS[_record(file)["worst_verdict"]]
     return Step(
@@ -62,7 +62,7 @@ def step(desk: Desk) -> Step:
 def show(request: Request) -> Response:
     """Show what attackers found."""
     desk = desk_of(request)
-    file = desk.workspace.made(AUDIT)
+    file = of_release(desk, AUDIT)
     record = None if file is None else _record(file)
     found = [] if record is None else record["findings"]
     return page(
@@ -72,8 +72,14 @@ def show(request: Request) -> Response:
         record=record,
         risks=[meter(each) for each in found if each["scale"] == "risk"],
         checks=[meter(each) for each in found if each["scale"] == "chance"],
-        report=desk.workspace.made(REPORT),
+        report=of_release(desk, REPORT),
     )
+
+
+def of_release(desk: Desk, what: str) -> Path | None:
+    """Return the audit or the report, if it is of the last release: one of an earlier release says nothing of this."""
+    release = desk.workspace.made(RELEASE)
+    return desk.workspace.made(what) if release is not None and desk.workspace.is_about(what, release) else None
 
 
 def _record(file: Path) -> dict[str, Any]:
@@ -122,7 +128,7 @@ def run(request: Request) -> Response:
     file = desk.workspace.new(AUDIT, ".json")
 
     def keep(verdict: str) -> None:
-        desk.workspace.remember(AUDIT, file, worst=verdict)
+        desk.workspace.remember(AUDIT, file, policy, about=release, worst=verdict)
 
     desk.jobs.start("Auditing the release", work.audit, desk.table, policy, release, file, then=keep)
     return go("/audit")
@@ -132,13 +138,15 @@ def make_report(request: Request) -> Response:
     """Write the report, in a job."""
     desk = desk_of(request)
     release, policy = _release(desk)
-    record = desk.workspace.made(AUDIT)
+    record = of_release(desk, AUDIT)
     if record is None:
-        raise UsageError("There is no audit yet.", "Audit the release first.")
-    file, compared = desk.workspace.new(REPORT, ".html"), desk.workspace.made(COMPARISON)
+        raise UsageError("There is no audit of this release yet.", "Audit the release first.")
+    file = desk.workspace.new(REPORT, ".html")
+    # a comparison at another requirement is no part of the report
+    compared = desk.workspace.made(COMPARISON) if desk.workspace.policy_of(COMPARISON) == policy else None
 
     def keep(_: None) -> None:
-        desk.workspace.remember(REPORT, file)
+        desk.workspace.remember(REPORT, file, policy, about=release)
 
     arguments = (desk.table, policy, release, record, compared, file)
     desk.jobs.start("Writing the report", work.write_report, *arguments, then=keep)
@@ -147,7 +155,7 @@ def make_report(request: Request) -> Response:
 
 def download(request: Request) -> Response:
     """Give the report as a file: it is a page of its own, with rules of its own."""
-    file = desk_of(request).workspace.made(REPORT)
+    file = of_release(desk_of(request), REPORT)
     if file is None:
         raise UsageError("There is no report yet.", "Write it first.")
     return FileResponse(file, filename=file.name, media_type="text/html")

@@ -60,12 +60,12 @@ def run(request: Request) -> Response:
     """Compare all methods at the policy's requirement, in a job."""
     desk = desk_of(request)
     desk.policy()
-    file = desk.workspace.new(COMPARISON, ".json")
+    file, policy = desk.workspace.new(COMPARISON, ".json"), desk.workspace.file
 
     def keep(measured: int) -> None:
-        desk.workspace.remember(COMPARISON, file, methods=measured)
+        desk.workspace.remember(COMPARISON, file, policy, methods=measured)
 
-    desk.jobs.start("Comparing methods", work.compare, desk.table, desk.workspace.file, file, then=keep)
+    desk.jobs.start("Comparing methods", work.compare, desk.table, policy, file, then=keep)
     return go("/compare")
 
 

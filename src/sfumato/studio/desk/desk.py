@@ -38,11 +38,16 @@ LOOKING, PROPOSING, COUNTING = "Looking at the table", "Proposing a policy", "Co
 REASONS = "reasons.json"
 
 
+Files = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of each file of a table."""
+
+
 @dataclass(frozen=True)
 class Counted:
-    """The counts of a table, and the part of the policy that they are of."""
+    """The counts of a table, the part of the policy that they are of, and the table's files as they were."""
 
     of: str
+    files: Files
     profile: Profile
 
 
@@ -206,7 +211,14 @@ class Desk:
     def counts(self, policy: Policy) -> Profile | None:
         """Return what was counted, under a policy; None if the table was not counted for its columns."""
         found = self._counted
-        return restated(found.profile, policy) if found is not None and found.of == counted_part(policy) else None
+        if found is None or found.of != counted_part(policy) or found.files != self._files():
+            return None
+        return restated(found.profile, policy)
+
+    def _files(self) -> Files:
+        """Return the table's files as they are: counts of a table that has changed since are not used."""
+        found = sorted(self.table.iterdir()) if self.table.is_dir() else [self.table]
+        return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in found if file.exists())
 
     @property
     def last_counted(self) -> Profile | None:
@@ -241,10 +253,10 @@ class Desk:
 
     def count(self) -> None:
         """Count the table for the policy as it stands, in a job."""
-        policy = self.policy()
+        policy, files = self.policy(), self._files()
 
         def keep(profile: Profile) -> None:
-            self._counted = Counted(counted_part(policy), profile)
+            self._counted = Counted(counted_part(policy), files, profile)
 
         self._counting = counted_part(policy)
         self.jobs.start(COUNTING, work.count, self.table, self.workspace.file, then=keep)

@@ -68,6 +68,7 @@ class Jobs:
         self._process: Any = None
         self._lifeline: Connection | None = None
         self._watch: threading.Thread | None = None
+        self._lock = threading.Lock()
 
     @property
     def is_running(self) -> bool:
@@ -76,20 +77,25 @@ class Jobs:
 
     def start(self, title: str, work: Work, *arguments: Any, then: Callable[[Any], None]) -> Job:
         """Do work elsewhere; `then` gets its result, in a thread of the server."""
-        if self.is_running:
-            assert self.last is not None
+        with self._lock:  # two pages may ask at once
+            self.check_free()
+            context = multiprocessing.get_context("spawn")
+            reading, writing = context.Pipe(duplex=False)
+            watched, self._lifeline = context.Pipe(duplex=False)
+            process = context.Process(target=_run, args=(writing, watched, work, arguments), daemon=True)
+            process.start()
+            writing.close()
+            watched.close()
+            job, self._process = Job(title), process
+            self._watch = threading.Thread(target=self._follow, args=(job, process, reading, then), daemon=True)
+            self.last = job
+            self._watch.start()
+            return job
+
+    def check_free(self) -> None:
+        """Raise if a job is under way."""
+        if self.last is not None and self.is_running:
             raise UsageError(f"{self.last.title} is still under way.", "Wait until it has ended, or cancel it.")
-        context = multiprocessing.get_context("spawn")
-        reading, writing = context.Pipe(duplex=False)
-        watched, self._lifeline = context.Pipe(duplex=False)
-        job = self.last = Job(title)
-        self._process = context.Process(target=_run, args=(writing, watched, work, arguments), daemon=True)
-        self._process.start()
-        writing.close()
-        watched.close()
-        self._watch = threading.Thread(target=self._follow, args=(job, reading, then), daemon=True)
-        self._watch.start()
-        return job
 
     def cancel(self) -> None:
         """End the job, if there is one."""
@@ -107,7 +113,7 @@ class Jobs:
         if self._watch is not None:
             self._watch.join()
 
-    def _follow(self, job: Job, reading: Connection, then: Callable[[Any], None]) -> None:
+    def _follow(self, job: Job, process: Any, reading: Connection, then: Callable[[Any], None]) -> None:
         """Listen to the process until it has ended."""
         try:
             while True:
@@ -128,12 +134,26 @@ class Jobs:
                     f"{job.title} ended without a result.", "The machine may have run out of memory. Try it again."
                 )
                 job.state = "failed"
-        except SfumatoError as problem:
+        except Exception as problem:  # whatever it is: a job that stays under way would block the desk
             if job.state == "running":
-                job.problem, job.state = problem, "failed"
+                job.problem = problem if isinstance(problem, SfumatoError) else _error(*_unforeseen(problem))
+                job.state = "failed"
         finally:
             reading.close()
-            self._process.join()
+            process.join()
+
+
+def _unforeseen(problem: Exception) -> tuple[str, str, str]:
+    """Return what is told of an error that is not one of ours: its class here, what it is, what to do."""
+    if isinstance(problem, MemoryError):
+        return "UsageError", "The memory of this machine does not suffice.", "End other programs, and try it again."
+    if isinstance(problem, OSError):
+        return "UsageError", f"A file cannot be read or written: {problem}.", "See to that, and try it again."
+    return (
+        "SfumatoError",
+        f"This is a mistake of sfumato: {type(problem).__name__}: {problem}",
+        "Nothing that was saved is lost. Please report it, with what the terminal shows.",
+    )
 
 
 def _error(name: str, message: str, hint: str) -> SfumatoError:
@@ -155,6 +175,9 @@ def _run(writing: Connection, lifeline: Connection, work: Work, arguments: tuple
         writing.send(("failed", type(problem).__name__, problem.message, problem.hint))
     except (KeyboardInterrupt, BrokenPipeError):
         os._exit(1)  # everything has been unwound; what is left would wait for threads that no longer matter
+    except Exception as problem:
+        writing.send(("failed", *_unforeseen(problem)))
+        raise  # the terminal shows where
 
 
 def _unwind(number: int, frame: FrameType | None) -> None:

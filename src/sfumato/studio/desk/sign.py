@@ -17,6 +17,8 @@ from starlette.routing import Route
 from sfumato.errors import UsageError
 from sfumato.methods import load_plan
 from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import check_new
 from sfumato.release.verify.verification import Verification
 from sfumato.show.private import write_private
 from sfumato.studio.desk import work
@@ -67,32 +69,40 @@ def to_accept(plan: Plan) -> list[str]:
 def prepare(request: Request) -> Response:
     """Make the plan to sign, in a job."""
     desk = desk_of(request)
-    policy = desk.policy()
+    stated = desk.workspace.file  # the plan is of this policy, whatever stands when it is ready
+    counted = desk.counts(Policy.load(stated))
     file = desk.workspace.new(PLAN, ".json")
-    counted = desk.counts(policy)
 
     def keep(plan_hash: str) -> None:
-        desk.workspace.remember(PLAN, file, plan_hash=plan_hash)
+        desk.workspace.remember(PLAN, file, stated, plan_hash=plan_hash)
 
-    desk.jobs.start("Preparing the plan", work.sign, desk.table, desk.workspace.file, file, counted, then=keep)
+    desk.jobs.start("Preparing the plan", work.sign, desk.table, stated, file, counted, then=keep)
     return go("/sign")
 
 
 def publish(request: Request) -> Response:
     """Publish the plan that somebody signed."""
     desk, sent = desk_of(request), form(request)
-    plan, file = waiting(desk), desk.workspace.made(PLAN)
+    desk.jobs.check_free()
+    policy, plan, file = desk.workspace.file, waiting(desk), desk.workspace.made(PLAN)
     if plan is None or file is None:
         raise UsageError("There is no plan of the policy as it stands.", "Prepare the plan first, and read it.")
+    plan_hash = plan.to_dict()["plan_hash"]
+    if sent.get("plan_hash") != plan_hash:
+        raise UsageError(
+            "Another plan was prepared since this page was loaded.", "Load the page again, and read the plan."
+        )
     _check_ticked(plan, listed(request, "accept"))
     name = sent.get("name", "").strip()
     if not name:
         raise UsageError("Nobody has signed.", "Write your name.")
     folder = desk.allowed(_output(desk, sent.get("output", "")))
+    check_new(folder)  # before anything is signed
     signed = {
-        "plan_hash": plan.to_dict()["plan_hash"],
+        "plan_hash": plan_hash,
         "plan": file.name,
-        "policy": desk.workspace.file.name,
+        "policy": policy.name,
+        "release": str(folder),
         "promise": plan.guarantee.sentence,
         "accepted": to_accept(plan),
         "name": name,
@@ -101,12 +111,13 @@ def publish(request: Request) -> Response:
     }
     record = desk.workspace.new(SIGNED, ".json")
     write_private(record, json.dumps(signed, indent=2, ensure_ascii=False) + "\n")
-    desk.workspace.remember(SIGNED, record, name=name, plan_hash=signed["plan_hash"])
+    desk.workspace.remember(SIGNED, record, policy, name=name, plan_hash=plan_hash, release=str(folder))
+    desk.workspace.expect(RELEASE, folder, policy)  # it can be there before anybody hears of it
 
     def keep(holds: bool) -> None:
-        desk.workspace.remember(RELEASE, folder, verified=holds)
+        desk.workspace.remember(RELEASE, folder, policy, verified=holds)
 
-    desk.jobs.start("Publishing", work.publish, desk.table, desk.workspace.file, file, folder, then=keep)
+    desk.jobs.start("Publishing", work.publish, desk.table, policy, file, folder, then=keep)
     return go("/sign")
 
 

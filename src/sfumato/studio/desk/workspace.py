@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Workspace:
         self.folder = folder
         for each in (folder, folder / POLICIES):
             private_folder(each)
+        self._lock = threading.RLock()  # pages and jobs change it in threads of their own
         self._done, self._undone, self._made = self._stored()
 
     def _stored(self) -> tuple[list[int], list[int], dict[str, str]]:
@@ -72,26 +74,29 @@ class Workspace:
 
     def keep(self, text: str, why: str) -> None:
         """Make this the state, unless it is already."""
-        if not self.is_empty and text == self.text:
-            return
-        number = 1 + max([*self._numbers(), 0])
-        write_private(self._file(number), text)
-        self._move([*self._done, number], [])
-        self.note(why, policy=self._file(number).name)
+        with self._lock:
+            if not self.is_empty and text == self.text:
+                return
+            number = 1 + max([*self._numbers(), 0])
+            write_private(self._file(number), text)
+            self._move([*self._done, number], [])
+            self.note(why, policy=self._file(number).name)
 
     def undo(self) -> None:
         """Go back to the state before, if there is one."""
-        if self.can_undo:
-            *done, last = self._done
-            self._move(done, [*self._undone, last])
-            self.note("undo", policy=self.file.name)
+        with self._lock:
+            if self.can_undo:
+                *done, last = self._done
+                self._move(done, [*self._undone, last])
+                self.note("undo", policy=self.file.name)
 
     def redo(self) -> None:
         """Take back the last undo, if nothing was changed since."""
-        if self._undone:
-            *undone, last = self._undone
-            self._move([*self._done, last], undone)
-            self.note("redo", policy=self.file.name)
+        with self._lock:
+            if self._undone:
+                *undone, last = self._undone
+                self._move([*self._done, last], undone)
+                self.note("redo", policy=self.file.name)
 
     def _move(self, done: list[int], undone: list[int]) -> None:
         self._done, self._undone = done, undone
@@ -111,18 +116,50 @@ class Workspace:
 
     def made(self, what: str) -> Path | None:
         """Return the file or folder that was made last: a plan, a release, an audit; None if there is none."""
-        file = self.folder / self._made[what] if what in self._made else None
+        name = self._name(what)
+        file = None if name is None else self.folder / self._made[name]
         return file if file is not None and os.path.lexists(file) else None
 
-    def remember(self, what: str, file: Path, **figures: Any) -> None:
-        """Note that a file or folder was made from the policy as it stands."""
-        self._made |= {what: os.path.relpath(file, self.folder), f"policy of {what}": self.file.name}
-        self._store()
-        self.note(f"{what} made", policy=self.file.name, file=str(file), **figures)
+    def _name(self, what: str) -> str | None:
+        """Return under which name it is known: what was under way counts as soon as it is there."""
+        begun = f"{what} under way"
+        if begun in self._made and os.path.lexists(self.folder / self._made[begun]):
+            return begun
+        return what if what in self._made else None
+
+    def expect(self, what: str, file: Path, policy: Path) -> None:
+        """Note what comes whole or not at all: once it is there it is known, even if nobody was left to remember it."""
+        with self._lock:
+            self._made |= {f"{what} under way": self._relative(file), f"policy of {what} under way": policy.name}
+            # a folder of this name may have been there before, and may have been audited
+            for old in [key for key in self._made if key.startswith("release of ") and self.is_about(key[11:], file)]:
+                del self._made[old]
+            self._store()
+
+    def _relative(self, file: Path) -> str:
+        return os.path.relpath(file.resolve(), self.folder.resolve())
+
+    def remember(self, what: str, file: Path, policy: Path, *, about: Path | None = None, **figures: Any) -> None:
+        """Note that a file or folder was made from a policy: that of its beginning, whatever stands by now.
+
+        `about`: the release that it is about.
+        """
+        with self._lock:
+            if about is not None:
+                self._made[f"release of {what}"] = self._relative(about)
+            self._made |= {what: self._relative(file), f"policy of {what}": policy.name}
+            for begun in (f"{what} under way", f"policy of {what} under way"):
+                self._made.pop(begun, None)
+            self._store()
+        self.note(f"{what} made", policy=policy.name, file=str(file), **figures)
+
+    def is_about(self, what: str, release: Path) -> bool:
+        """Whether something was made of this release."""
+        return self._made.get(f"release of {what}") == self._relative(release)
 
     def policy_of(self, what: str) -> Path | None:
         """Return the policy that something was made from."""
-        name = self._made.get(f"policy of {what}")
+        name = self._made.get(f"policy of {self._name(what)}")
         return None if name is None else self.folder / POLICIES / name
 
     def is_current(self, what: str) -> bool:
