@@ -3,14 +3,14 @@
 previews   time from a slider to new figures; limit 200 ms for 95 of 100. A preview is a request over the loopback, from
            the form that is sent to the part of the page that comes back. On FILE (adult_complete_45222.csv, of 45,222
            rows; left out without it) and on 10 million rows that are made up.
-memory     peak memory while N rows (20 million unless said) are counted, planned, signed and published by the forms of
-           the page, beside `sfumato plan` and `sfumato publish --plan`; limit 1.2 times
+memory     peak memory while N rows (20 million unless said) are looked at, counted, planned, signed, published and
+           verified by the forms of the page, beside the commands of each step; limit 1.2 times
 cancel     time from the button to its answer while rows are being published, when nothing of them is left; limit 1 s
 columns    time of the page of roles of a table with 200 columns
 
 Without --part all of them run. The server is `sfumato studio` in a process of its own. Memory is read from /proc, so
-this runs on Linux. "resident" counts pages that processes share, such as those of libraries, in each of them;
-"proportional" divides them up, so that the figures of several processes can be added.
+this runs on Linux. What a server and its job need together counts pages of files that both have, such as those of
+libraries, once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from urllib.parse import urlencode
@@ -198,11 +198,13 @@ class Peaks:
     together: float = 0.0
 
     def look(self, process: int) -> None:
-        """Look at a process and its children once."""
-        children = _children(process)
-        self.own = max(self.own, _figure(process, "status", "VmHWM"))
-        self.child = max([self.child, *(_figure(child, "status", "VmHWM") for child in children)])
-        self.together = max(self.together, sum(_figure(each, "smaps_rollup", "Pss") for each in (process, *children)))
+        """Look at a process and its children once; pages of files, which they share, count once among all of them."""
+        every = [_status(each) for each in (process, *_children(process))]
+        self.own = max(self.own, every[0]["VmHWM"])
+        self.child = max([self.child, *(each["VmHWM"] for each in every[1:])])
+        self.together = max(
+            self.together, sum(each["RssAnon"] for each in every) + max(each["RssFile"] for each in every)
+        )
 
 
 def _children(process: int) -> list[int]:
@@ -213,12 +215,13 @@ def _children(process: int) -> list[int]:
     return found
 
 
-def _figure(process: int, file: str, name: str) -> float:
-    """Return a figure of /proc in MB; 0 of a process that has ended."""
+def _status(process: int) -> dict[str, float]:
+    """Return figures of a process in MB; 0 of one that has ended."""
+    names, text = ("VmHWM", "RssAnon", "RssFile"), ""
     with suppress(OSError):
-        found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/{file}").read_text(), re.MULTILINE)
-        return int(found[1]) / 1024 if found else 0.0
-    return 0.0
+        text = Path(f"/proc/{process}/status").read_text()
+    found = {name: re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE) for name in names}
+    return {name: int(each[1]) / 1024 if each else 0.0 for name, each in found.items()}
 
 
 @contextmanager
@@ -240,32 +243,36 @@ def watched(process: int) -> Iterator[Peaks]:
 
 
 def memory(table: Path, rows: int, folder: Path) -> None:
-    """Publish by commands, and by the page."""
-    stated = policy(folder, LARGE)
-    lines = [
-        ["plan", str(table), str(stated), "-o", str(folder / "plan.json")],
-        ["publish", str(table), str(stated), "--plan", str(folder / "plan.json"), "-o", str(folder / "by-commands")],
-    ]
-    by_commands = [_command(line) for line in lines]
-    with (
-        opened(table, stated, folder / "memory-studio") as site,
-        watched(site.process.pid) as peaks,
-    ):
-        site.get("/table")
-        site.job()
-        site.job("/requirement/count")
-        site.job("/sign/prepare")
-        site.job("/sign/publish", site.signed("release"))
+    """Take the same steps by commands and by the page, one after the other."""
+    stated, plan, release = policy(folder, LARGE), str(folder / "plan.json"), str(folder / "by-commands")
+    given = [str(table), str(stated)]
+    with opened(table, stated, folder / "memory-studio") as site:
+        steps: list[tuple[str, list[list[str]], Callable[[], None]]] = [
+            ("look at the table", [["init", str(table), "-o", str(folder / "proposal.toml")]], lambda: _look(site)),
+            ("count", [["profile", *given]], lambda: site.job("/requirement/count")),
+            ("plan", [["plan", *given, "-o", plan]], lambda: site.job("/sign/prepare")),
+            ("publish and verify", [["publish", *given, "--plan", plan, "-o", release], ["verify", release]],
+             lambda: site.job("/sign/publish", site.signed("release"))),
+        ]  # fmt: skip
+        print(f"memory in MB, {rows:,} rows     commands   its job   server and job together")
+        most, whole, by_page = 0.0, 0.0, Peaks()
+        for name, lines, do in steps:
+            commands = [_command(line) for line in lines]
+            with watched(site.process.pid) as found:
+                do()
+            resident = max(each.own for each in commands)
+            print(f"  {name:<28} {resident:8.0f} {found.child:9.0f} {found.together:25.0f}", flush=True)
+            most, whole = max(most, resident), max([whole, *(each.together for each in commands)])
+            by_page = Peaks(*map(max, zip(astuple(by_page), astuple(found), strict=True)))
         assert (site.folder / "release" / "manifest.json").exists()
-    resident, whole = (max(getattr(each, name) for each in by_commands) for name in ("own", "together"))
-    print(f"memory, {rows:,} rows            resident MB   proportional MB")
-    for line, each in zip(lines, by_commands, strict=True):
-        print(f"  sfumato {line[0]:<22} {each.own:11.0f} {each.together:17.0f}")
-    print(f"  studio: its server             {peaks.own:11.0f}")
-    print(f"  studio: its largest job        {peaks.child:11.0f}")
-    print(f"  studio: both at one time                   {peaks.together:17.0f}")
-    print(f"  largest process of the studio / of the commands: {max(peaks.own, peaks.child) / resident:.2f}")
-    print(f"  all of the studio at one time / a command:       {peaks.together / whole:.2f}", flush=True)
+    print(f"  the server itself: {by_page.own:.0f} resident")
+    print(f"  largest process of the studio / of the commands   {max(by_page.own, by_page.child) / most:.2f}")
+    print(f"  server and job together / largest command         {by_page.together / whole:.2f}", flush=True)
+
+
+def _look(site: Site) -> None:
+    site.get("/table")
+    site.job()
 
 
 def _command(line: Sequence[str]) -> Peaks:

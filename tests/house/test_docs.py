@@ -269,7 +269,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_readme_has_exactly_two_commands_for_a_fresh_machine() -> None:
     shells = [b.text for b in blocks(ROOT / "README.md") if b.kind == "sh"]
-    assert shells == ["pip install uv && uv run sfumato demo\npip install uv && uv run --group test pytest\n"]
+    demo, tests = "uv run --extra studio sfumato demo", "uv run --group test pytest"
+    assert shells == [f"pip install uv && {demo}\npip install uv && {tests}\n"]
 
 
 def script(name: str) -> Any:

@@ -667,6 +667,12 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         ),
         Mistake("a report that is no page", "report patients.csv policy.toml release -o report.pdf", "report.html"),
     ),
+    "The studio": (
+        Mistake("a policy beside a release", "studio release policy.toml", "Give the release alone"),
+        Mistake("a misspelt table", "studio patient.csv", "Did you mean 'patients.csv'?"),
+        Mistake("a port that there is not", "studio patients.csv --port 70000", "Leave --port out"),
+        Mistake("the copy of a table's page", "studio patients.csv --save page.html", "Give a release"),
+    ),
 }
 MISTAKES = tuple(mistake for section in SECTIONS.values() for mistake in section)
 

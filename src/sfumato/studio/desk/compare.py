@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.auditor.compare.record import MethodComparison, Outcome
 from sfumato.studio.desk import work
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import go, page
 from sfumato.studio.web.pictures import Bar, error_bars
+
+if TYPE_CHECKING:
+    from sfumato.auditor.compare.record import Outcome
 
 COMPARISON = "comparison"
 
@@ -30,6 +33,8 @@ def step(desk: Desk) -> Step:
 
 def show(request: Request) -> Response:
     """Show the shelf of methods."""
+    from sfumato.auditor.compare.record import MethodComparison  # here: it loads 25 MB that other pages do without
+
     desk = desk_of(request)
     file = desk.workspace.made(COMPARISON)
     found = None if file is None else MethodComparison.from_dict(json.loads(file.read_text(encoding="utf-8")))

@@ -66,11 +66,10 @@ def listening(port: int) -> socket.socket:
     try:
         listener.bind((LOOPBACK, port))
         listener.listen(128)  # a browser that is quicker than the server waits
-    except OSError as problem:
+    except (OSError, OverflowError) as problem:
         listener.close()
-        raise UsageError(
-            f"Port {port} cannot be used: {os.strerror(problem.errno or 0)}.", "Leave --port out: a free one is taken."
-        ) from None
+        why = os.strerror(problem.errno or 0) if isinstance(problem, OSError) else "ports are numbers up to 65535"
+        raise UsageError(f"Port {port} cannot be used: {why}.", "Leave --port out: a free one is taken.") from None
     return listener
 
 
