@@ -246,7 +246,8 @@ def _sign_and_audit(hand: Hand) -> str:
     hand.press('form[action="/audit/report"] button')
     browser.wait("document.querySelector('a[download]') !== null")
     hand.press('header a[href="/commands"]')
-    browser.wait("document.getElementById('shell') !== null")
+    arrived(browser, "/commands")  # whole: its server ends next
+    assert browser.evaluate("document.getElementById('shell') !== null")
     return str(signed)
 
 
