@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -297,3 +298,18 @@ def test_a_changed_plan_is_refused() -> None:
     changed = type(plan.figures).from_dict(raw)
     with pytest.raises(PlanMismatch, match="does not keep its own bound for 'b'"):
         changed.require(plan)
+
+
+def test_a_plan_that_nobody_signed_is_looked_at_too(tmp_path: Path) -> None:
+    """Publishing refuses integers that break a bound, or a promise about any statement that they do not keep."""
+    own = policy('graded = true\nform = "card"')
+    plan, scanned = planned(own), sf.scan(table(), own)
+    raw = json.loads(plan.to_json())
+    raw["sub_tables"][0]["graded"]["classes"][:2] = raw["sub_tables"][0]["graded"]["classes"][1::-1]
+    changed = replace(plan, figures=type(plan.figures).from_dict(raw))
+    with pytest.raises(PlanMismatch, match="does not keep its own bound for 'b'"):
+        sf.publish(scanned, changed, tmp_path / "bounds")
+    claim = replace(plan.figures.claim, scope="any predicate")
+    with pytest.raises(PlanMismatch, match="statements that join several values"):
+        sf.publish(scanned, replace(plan, figures=replace(plan.figures, claim=claim)), tmp_path / "scope")
+    assert not list(tmp_path.iterdir())

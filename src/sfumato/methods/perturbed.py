@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.claims.claim import Guarantee, Shape
-from sfumato.claims.odds import OddsClaim, broken_sets, set_factor, violations
+from sfumato.claims.odds import OddsClaim, broken_sets, exceeds_any_predicate, set_factor, violations
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
@@ -272,6 +272,13 @@ class PerturbationFigures(Figures):
         for each, *_ in broken_sets(self.matrix, self.mechanism.sets, self.directions) if self.mechanism.sets else ():
             raise PlanMismatch(
                 f"The plan's matrix does not keep its own bound that {each.told(self.domain)}.",
+                "The plan file was changed after it was made: plan again.",
+            )
+        only = self.mechanism.tables[0]
+        is_of_any = isinstance(self.claim, OddsClaim) and self.claim.scope == "any predicate"
+        if is_of_any and exceeds_any_predicate(only.matrix, only.bounds, only.sets):
+            raise PlanMismatch(
+                "The plan's matrix does not keep its own bound for statements that join several values.",
                 "The plan file was changed after it was made: plan again.",
             )
 

@@ -66,6 +66,8 @@ def publish(
     refuse(table.stops)
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
+    else:
+        plan.figures.require(plan)  # it may be from a file all the same
     kind = format or table.policy.output.format
     _check(table, plan, kind)
     with _new_folder(Path(folder)) as partial:
