@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -229,6 +230,28 @@ def test_t2_a_merged_value_is_refused_by_its_old_name(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="was merged into 'few'"):
             release.count("s", where=where)
     assert release.sql("SELECT COUNT(*) FROM release WHERE ward IN ('few', 'D')").value == pytest.approx([90])
+
+
+@pytest.mark.parametrize(
+    ("form", "asked", "message", "hint"),
+    [
+        ("set", "a|c", "'a|c' is a set of values, and conditions ask for values", "\"s\" IN ('a', 'c')"),
+        ("card", "card 3", "'card 3' is the number of a card, and conditions ask for values", "\"s\" = 'a'"),
+    ],
+)
+def test_sets_and_cards_are_not_asked_for(form: str, asked: str, message: str, hint: str, tmp_path: Path) -> None:
+    """What a row shows is no value of a record: it would be 0 with no error."""
+    table = pa.table({"x": [1, 2] * 60, "s": ["a", "b", "c", "d"] * 30})
+    policy = make_policy(
+        {"x": "other", "s": "sensitive"}, "gamma = 2", "subset", options=f"form = '{form}'\nmembers = 2"
+    )
+    release = released(table, policy, folder=tmp_path / "r")
+    for where in (f"s = '{asked}'", f"s IN ('b', '{asked}')", f"x = 1 OR s <> '{asked}'"):
+        with pytest.raises(UsageError, match=re.escape(message)) as refused:
+            release.sql(f"SELECT COUNT(*) FROM release WHERE {where}")
+        assert hint in str(refused.value.hint)
+    for known in ("s = 'b'", "s IN ('a', 'c')", "s = 'a|x'", "s = 'card'"):  # the last two get a note
+        release.sql(f"SELECT COUNT(*) FROM release WHERE {known}")
 
 
 def test_t2_a_merged_secret_is_refused_by_its_old_name(tmp_path: Path) -> None:

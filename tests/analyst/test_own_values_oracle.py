@@ -40,6 +40,7 @@ from sfumato.analyst.release import Release
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.graded import GradedMatrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from tests.conftest import make_policy
 from tests.constants import set_constants
@@ -207,11 +208,15 @@ def release_by(method: str, folder: Path) -> Release:
         requirement, options, roles["ill"] = "l = 4", "assurance = 'as-published'", "quasi_identifier"
     elif method in ("set", "card"):
         name, requirement, options = "subset", "gamma = 2", f"form = '{method}'\nmembers = 2"
+    elif method in ("graded set", "graded card"):
+        name, options = "subset", f"graded = true\nform = '{method.removeprefix('graded ')}'"
+        requirement = "gamma = 9\nvalues = [{ value = '2', gamma = 3 }, { value = '30', gamma = 3 }]"
     policy = make_policy({**roles, "dose": dose}, requirement, name, options=options)
     return released(table_of(doses(shares, values)), policy, folder=folder / "r", shuffle=False)
 
 
-METHODS = ["uniform", "fine-grain", "dense", "small-domain", "two", "randomized-response", "set", "card"]
+GRADED = ["graded set", "graded card"]
+METHODS = ["uniform", "fine-grain", "dense", "small-domain", "two", "randomized-response", "set", "card", *GRADED]
 
 
 @pytest.fixture(scope="module", params=METHODS)
@@ -221,8 +226,10 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert "dose" in found.manifest.domain.names
     assert (len(mechanisms[0].tables) > 1) == (request.param == "small-domain")
     assert (len(mechanisms) > 1) == (request.param == "randomized-response")
-    assert mechanisms[0].tables[0].matrix.publishes_values == (request.param not in ("set", "card"))
-    assert isinstance(mechanisms[0].tables[0].matrix, DenseMatrix) == (request.param == "dense")
+    matrix = mechanisms[0].tables[0].matrix
+    assert matrix.publishes_values == (request.param not in ("set", "card", *GRADED))
+    assert isinstance(matrix, GradedMatrix) == (request.param == "graded card")
+    assert isinstance(matrix, DenseMatrix) == (request.param in ("dense", "graded set"))  # equal sets are one card
     return found
 
 

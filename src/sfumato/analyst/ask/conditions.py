@@ -42,11 +42,13 @@ from sfumato.release.reading import (
 )
 from sfumato.show.results import values_array
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.mechanism import BETWEEN
 from sfumato.values.recoding import are_bins, are_periods, bin_place
 from sfumato.values.text import meant
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
+_CARD = re.compile(r"card \d+")
 MOST_ATOMS = 8
 """Conditions on untouched columns that may be mixed with hidden ones by OR and NOT; each doubles the groups."""
 
@@ -207,9 +209,11 @@ def _combinations(domain: SensitiveDomain) -> dict[str, Any]:
 def check_comparisons(release: CountedRelease, tree: exp.Expression) -> None:
     """Raise if a text is compared as a number that is none, or numbers in text, or bins, would be put in its order.
 
-    Likewise if a value that was merged away, or a day inside a published period, is asked for: no row tells of it.
+    Likewise if a value that was merged away, or a day inside a published period, is asked for: no row tells of it. And
+    if a set of values is, or a card, as rows of such releases show it: conditions are about records, which have values.
     """
     _check_merged(release, tree)
+    _check_cards(release, tree)
     binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
     binned |= {part.name for part in release.manifest.domain.parts if are_bins(part.values)}
     types = manifest_types(release)
@@ -238,6 +242,28 @@ def _check_merged(release: CountedRelease, tree: exp.Expression) -> None:
             raise UsageError(
                 f"{text!r} is not published by itself in {name!r}: it was merged into {merged!r}.",
                 f"Ask for {quoted(name)} = {_literal(merged)}. It stands for {', '.join(map(repr, lists[merged]))}.",
+            )
+
+
+def _check_cards(release: CountedRelease, tree: exp.Expression) -> None:
+    """Raise if a condition names a set, or a card, as rows show it: no record has it, and the answer would be 0."""
+    forms = {m.domain.name: m for m in release.manifest.mechanism_values if m.form != "value"}
+    for name, text in compared_texts(tree):
+        if name not in forms or text in (labels := forms[name].domain.labels):
+            continue
+        held = text.split(BETWEEN)
+        if forms[name].form == "set" and len(held) > 1 and set(held) <= set(labels):
+            listed = f"{quoted(name)} IN ({', '.join(map(_literal, held))})"
+            raise UsageError(
+                f"{text!r} is a set of values, and conditions ask for values: rows of {name!r} show sets, and a record "
+                "has one value, which may lie outside its set.",
+                f"Ask for {quoted(name)} = {_literal(held[0])}, or for all of them: {listed}.",
+            )
+        if forms[name].form == "card" and _CARD.fullmatch(text):
+            raise UsageError(
+                f"{text!r} is the number of a card, and conditions ask for values: a card stands for a set of values, "
+                "and a record has one value, which may lie outside.",
+                f"Ask for a value: {quoted(name)} = {_literal(labels[0])}, say.",
             )
 
 

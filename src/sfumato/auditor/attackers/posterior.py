@@ -304,7 +304,7 @@ PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the r
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     mechanism, quotas = evidence.mechanism, evidence.once(compositions).quotas
     kept = evidence.manifest.guarantee.directions
-    by_paper = isinstance(evidence.manifest.claim, OddsClaim)  # in both directions
+    by_paper = isinstance(evidence.manifest.claim, OddsClaim) and not evidence.is_proved  # in both directions
     for direction in BOTH:
         found = posterior_finding(mechanism, quotas, direction, direction in kept or by_paper).named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)
