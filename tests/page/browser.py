@@ -96,9 +96,13 @@ class Browser:
             assert time.monotonic() < end, f"{condition} did not come true: {self.evaluate('document.body.innerText')}"
             time.sleep(0.05)
 
+    def wait_for(self, selector: str) -> None:
+        """Wait until an element is there and stays where it is: styles and scripts have been loaded."""
+        self.wait(f"document.readyState === 'complete' && document.querySelector({json.dumps(selector)}) !== null")
+
     def click(self, selector: str) -> None:
         """Click at the middle of an element, as a hand would: what covers it gets the click."""
-        self.wait(f"document.querySelector({json.dumps(selector)}) !== null")
+        self.wait_for(selector)
         script = (
             f"(e => {{ e.scrollIntoView({{block: 'center', behavior: 'instant'}}); const r = e.getBoundingClientRect();"
             f"return [r.x + Math.min(r.width / 2, 200), r.y + r.height / 2]; }})"

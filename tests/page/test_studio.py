@@ -104,7 +104,7 @@ class Keyboard:
 
     def go(self, selector: str) -> None:
         """Tab to an element."""
-        self.browser.wait(f"document.querySelector({json.dumps(selector)}) !== null")
+        self.browser.wait_for(selector)
         for _ in range(300):
             if self.browser.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
                 return
@@ -442,8 +442,8 @@ def test_keys_undo_and_redo(browser: Browser, tmp_path: Path) -> None:
 
 def test_nothing_moves_for_those_who_asked_for_it(browser: Browser, desks: dict[str, At]) -> None:
     browser.open(f"{let_in(browser, desks['done'])}/table", 1280)
-    lasting = """[...document.querySelectorAll('*')].map(e => getComputedStyle(e)).filter(s =>
-        parseFloat(s.transitionDuration) > 0 || s.animationName !== 'none' || s.scrollBehavior === 'smooth').length"""
+    lasting = """[...document.querySelectorAll('*')].map(e => getComputedStyle(e)).filter(
+        s => parseFloat(s.transitionDuration) > 0 || s.animationName !== 'none').length"""
     assert browser.evaluate(lasting) > 0
     on_screen(browser, 1280, "light")
     assert browser.evaluate(lasting) == 0
