@@ -209,3 +209,12 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_signed(at: At) -> No
     (at.desk.workspace.folder / "release").mkdir()
     assert at.site.post("/sign/publish", _signed(at)).status == 422
     assert at.desk.workspace.made("sign-off") is None
+
+
+def test_roles_go_to_the_columns_that_the_page_named(at: At) -> None:
+    """A page that was loaded before the columns were listed anew counts them in another order."""
+    before = at.desk.workspace.text
+    for sent in ([("0.here", "age"), ("0.role", "drop")], [("99.here", "name"), ("99.role", "drop")]):
+        answer = at.site.post("/roles", sent)
+        assert (answer.status, "in another order" in answer.text) == (422, True)
+    assert at.desk.workspace.text == before

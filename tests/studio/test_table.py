@@ -87,7 +87,8 @@ def test_names_and_values_are_text(tmp_path: Path) -> None:
             page = at.get(path)
             assert "<script>alert" not in page
             assert "&lt;script&gt;alert" in page
-        at.post("/roles", ("1.here", "1"), ("1.role", "sensitive"), ("2.here", "1"), ("2.role", "drop"))
+        names = ("1.here", 'a "b"'), ("2.here", "diagnosis")
+        at.post("/roles", names[0], ("1.role", "sensitive"), names[1], ("2.role", "drop"))
         page = at.get("/requirement")
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert" in page

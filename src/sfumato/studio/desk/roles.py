@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.errors import PolicyError, SfumatoError
+from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.publisher.policy_rules import ColumnRule
 from sfumato.publisher.survey.found import Findings, Predictor
 from sfumato.publisher.survey.overview import ColumnView, Overview
@@ -149,6 +149,7 @@ def save(request: Request) -> Response:
     desk, sent = desk_of(request), form(request)
     mistakes: dict[str, Mistake] = {}
     rules = _rules(desk)
+    _check_listed(sent, list(rules))
     for number, (name, rule) in enumerate(list(rules.items())):
         if f"{number}.here" not in sent:
             continue
@@ -237,6 +238,16 @@ def _rules(desk: Desk) -> dict[str, Rule]:
 def _view(desk: Desk, name: str) -> ColumnView | None:
     seen = desk.overview
     return seen[name] if seen is not None and name in seen.names else None
+
+
+def _check_listed(sent: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raise unless each number of a form is still that of its column: roles would go to other columns."""
+    listed = {f"{number}.here": name for number, name in enumerate(names)}
+    if any(listed.get(field) != name for field, name in sent.items() if field.endswith(".here")):
+        raise UsageError(
+            "The columns have been listed in another order since this page was loaded.",
+            "Nothing was changed. Load the page again, and decide there.",
+        )
 
 
 def _own(sent: Mapping[str, str], number: int) -> Fields:
