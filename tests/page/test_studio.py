@@ -306,9 +306,10 @@ def work_through(at: At) -> None:
     at.get("/requirement")
     for path in ("/sign/prepare", "/compare/run"):
         assert at.post(path).status == 303
-    numbers = range(at.get("/sign").count('name="accept"'))
-    ticked = [("accept", str(number)) for number in numbers]
-    assert at.post("/sign/publish", *ticked, ("name", "Ada Stone"), ("output", "release")).status == 303
+    shown = at.get("/sign")
+    ticked = [("accept", str(number)) for number in range(shown.count('name="accept"'))]
+    read = ("plan_hash", shown.split('name="plan_hash" value="')[1].split('"')[0])
+    assert at.post("/sign/publish", read, *ticked, ("name", "Ada Stone"), ("output", "release")).status == 303
     for path in ("/audit/run", "/audit/report"):
         assert at.post(path).status == 303
     assert at.desk.jobs.last is not None

@@ -15,7 +15,7 @@ from sfumato.studio.desk import work
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import go, page
-from sfumato.studio.web.pictures import Bar, error_bars
+from sfumato.studio.web.pictures import Bar, interval_bars
 
 if TYPE_CHECKING:
     from sfumato.auditor.compare.record import Outcome
@@ -58,7 +58,7 @@ def _errors(outcomes: Sequence[Outcome]) -> Markup:
         if each.figures is not None:
             error = each.figures.mean_error
             bars.append(Bar(each.method, error.mean, error.low, error.high, f"{error.mean:.1%}"))
-    return error_bars(bars, "Mean relative error of the same counts under each method", as_bars=True)
+    return interval_bars(bars, "Mean relative error of the same counts under each method")
 
 
 def run(request: Request) -> Response:
