@@ -52,9 +52,9 @@ format = "csv"
 
 def _here(at: At, number: int, **fields: str) -> list[tuple[str, str]]:
     """Return the fields of one column as the page would send them."""
-    rule = [*at.desk.raw["columns"].values()][number]
+    column, rule = [*at.desk.raw["columns"].items()][number]
     sent = {**shown(rule), **fields}
-    return [(f"{number}.here", "1"), *((f"{number}.{name}", text) for name, text in sent.items() if text)]
+    return [(f"{number}.here", column), *((f"{number}.{name}", text) for name, text in sent.items() if text)]
 
 
 def test_what_is_not_touched_stays(tmp_path: Path) -> None:
