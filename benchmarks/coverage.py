@@ -1,4 +1,4 @@
-"""Coverage of 95% intervals where groups are small: the table of docs/analyst.md, "Where intervals are less exact".
+"""Coverage of 95% intervals where groups are small: docs/analyse/guide.md, "Where intervals are less exact".
 
     python -m benchmarks.coverage            2,000 releases a case, from the root of the repository
 

@@ -10,7 +10,7 @@ import pytest
 from sfumato.auditor.attacker import KINDS, LAST, Attacker
 from sfumato.auditor.attackers import ATTACKERS, ROLES
 
-HANDBOOK = Path(__file__).parents[2] / "docs" / "auditor.md"
+HANDBOOK = Path(__file__).parents[2] / "docs" / "review" / "audit.md"
 
 
 def test_every_attacker_has_a_name_and_a_place_of_its_own() -> None:

@@ -123,7 +123,7 @@ def test_a_record_comes_back_as_it_was(compared: tuple[dict[str, Any], str]) -> 
 
 
 def test_the_json_page_lists_the_keys(compared: tuple[dict[str, Any], str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     figures = next(m["figures"] for m in compared[0]["methods"] if m["figures"])
     for title, keys in (("`compare`", list(compared[0])), ("Figures of a comparison", list(figures))):
         lines = [

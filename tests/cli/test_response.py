@@ -85,7 +85,7 @@ def test_risks_are_estimated_and_called_so(folder: Path) -> None:
     assert one == two
     assert "no guarantee" in one["statement"].lower()
     assert [cell["limit"] for cell in one["cells"]] == [1 / 7] * 3
-    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     section = page.split("## `risk`\n")[1].split("\n## ")[0]
     assert {*one, *one["cells"][0]} <= set(re.findall(r"`(\w+)`", section))
     for wrong, message in (

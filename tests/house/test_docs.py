@@ -194,7 +194,7 @@ def test_what_the_program_cites_is_in_the_documentation() -> None:
 
 
 def test_the_policy_page_names_every_key() -> None:
-    text = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     definitions = Policy.model_json_schema()["$defs"]
     keys = {key for part in definitions.values() for key in part["properties"]}
     keys |= {field.alias or name for name, field in Policy.model_fields.items()} | {key for key, _ in options()}
@@ -228,7 +228,7 @@ JSON_COMMANDS = {
 def test_the_json_page_lists_the_keys(command: str, beside_demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(shlex.split(JSON_COMMANDS[command])) == 0
     printed = json.loads(capsys.readouterr().out)
-    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     section = text.split(f"## `{command}`\n")[1].split("\n## ")[0]
     table = "\n".join(line for line in section.splitlines() if line.startswith("| `"))
     listed = [key for line in table.splitlines() for key in re.findall(r"`(\w+)`", line.split("|")[1])]
@@ -258,7 +258,7 @@ def test_no_result_is_claimed_without_its_bound(page: Path) -> None:
 def test_the_scan_finds_what_it_looks_for() -> None:
     assert CLAIMS.findall("safe to share, fully anonymised") == ["safe", "anonymised"]
     assert MACHINE.search("see /home/x/y")
-    assert not MACHINE.search("docs/policy.md and private/clinic")
+    assert not MACHINE.search("docs/reference/policy.md and private/clinic")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -1,6 +1,6 @@
-"""The mistakes that new users make, and what each is met with: the list behind docs/mistakes.md.
+"""The mistakes that new users make, and what each is met with: the list behind docs/troubleshooting.md.
 
-    python -m tests.journeys.mistakes > docs/mistakes.md
+    python -m tests.journeys.mistakes > docs/troubleshooting.md
 
 writes the page anew; a test holds the committed one to it.
 """

@@ -1,4 +1,4 @@
-"""The usual mistakes of new users: each is met with a message that names the remedy, and docs/mistakes.md shows it."""
+"""The usual mistakes of new users: each is met with a message that names the remedy; docs/troubleshooting.md has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.journeys.desk import Printed
 from tests.journeys.mistakes import MISTAKES, Mistake, answered, message, page
 
-PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def test_a_mistake_is_met_with_its_remedy(mistake: Mistake, answers: dict[str, P
 
 def test_the_committed_page_is_the_generated_one(answers: dict[str, Printed]) -> None:
     assert PAGE.read_text(encoding="utf-8") == "\n".join(page(answers)), (
-        "python -m tests.journeys.mistakes > docs/mistakes.md"
+        "python -m tests.journeys.mistakes > docs/troubleshooting.md"
     )
 
 

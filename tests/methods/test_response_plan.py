@@ -446,7 +446,7 @@ def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:
 def test_the_json_page_lists_the_keys() -> None:
     group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = "2/5"'
     made = planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)).to_dict()
-    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     section = page.split("## Plan of `randomized-response`\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| `")]
     assert [key for line in lines for key in re.findall(r"`(\w+)`", line.split("|")[1])] == list(made)

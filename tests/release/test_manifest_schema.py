@@ -14,7 +14,7 @@ import sfumato as sf
 from sfumato.release.manifest import json_schema
 from tests.conftest import CLINIC_ROLES, make_policy
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "manifest.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "manifest.schema.json"
 
 REQUIREMENTS = {
     "uniform": ("uniform", "rho1 = 0.2\nrho2 = 0.5"),
@@ -52,7 +52,7 @@ def manifest_of(clinic: pa.Table, folder: Path, kind: str) -> dict[str, Any]:
 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == json_schema(), "write json_schema() to docs/manifest.schema.json"
+    assert SCHEMA.read_text(encoding="utf-8") == json_schema(), f"write json_schema() to {SCHEMA}"
 
 
 def test_the_schema_is_a_schema(schema: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from tests.auditor.test_audit import METHODS, rows_for
 from tests.engines.parts import cut, data_in_parts, in_parts
 from tests.engines.tools import released
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "manifest.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "manifest.schema.json"
 QUERIES = [
     "SELECT disease, COUNT(*) FROM release GROUP BY disease",
     "SELECT sex, disease, COUNT(*) FROM release WHERE sex = 'F' GROUP BY sex, disease",

@@ -211,7 +211,7 @@ class Answer(Drawn):
         return pa.table(dict(zip(self.by, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it with stable keys (docs/json.md)."""
+        """Return all of it with stable keys (docs/reference/json.md)."""
         return document(self.to_arrow(), self.about())
 
     def save(self, file: Any) -> None:

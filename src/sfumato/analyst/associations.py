@@ -47,7 +47,7 @@ class Comparison(Drawn):
     naive: str = UNCORRECTED  # what the naive figures are those of
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures with stable keys (docs/json.md); null where there is none, and for infinite ends."""
+        """Return all figures with stable keys (docs/reference/json.md); null for none, and for infinite ends."""
         return {
             "what": self.what,
             "target": self.target,

@@ -136,7 +136,7 @@ class Finding:
         return replace(self, remark=" ".join(text for text in (*sentences, self.remark) if text))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON-ready values. Keys: docs/json.md."""
+        """Return the finding as JSON-ready values. Keys: docs/reference/json.md."""
         bounded = self.promised is not None or self.stated is not None
         return {
             **asdict(self),

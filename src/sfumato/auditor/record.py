@@ -71,7 +71,7 @@ class Audit(Private, Drawn):
         return self.worst_verdict != "above the bound"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the audit as JSON-ready values. Keys: docs/json.md."""
+        """Return the audit as JSON-ready values. Keys: docs/reference/json.md."""
         findings = [finding.to_dict() for finding in self.findings]
         reasons = [asdict(each) for each in self.not_applicable]
         parts = {"findings": findings, "not_applicable": reasons, "utility": self.utility.to_dict()}

@@ -44,7 +44,7 @@ app = typer.Typer(
 TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV or TSV (also .gz), or a folder of Parquet files.")]
 PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/json.md).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/reference/json.md).")]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
 Engine = Annotated[str, typer.Option("--engine", help="embedded, on this machine, or spark.")]
 Master = Annotated[

@@ -8,7 +8,7 @@ later releases of a series:
 
 The context of noise is a hash of the series, the names and labels of the columns, and the matrix; that of kept rows is
 one of the series. So nothing repeats in another table, another column or under another matrix, even with the same key
-file: there draws are independent. docs/randomness.md says why each part is needed.
+file: there draws are independent. docs/reference/randomness.md says why each part is needed.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Asked = TypeVar("Asked", Diversity, Robustness)
 
 TRUE_VALUES = (
     "All published values are true. An analyst estimates how they go with other columns from the groups, with error "
-    "bars: docs/analyst.md."
+    "bars: docs/analyse/groups.md."
 )
 
 

@@ -115,7 +115,7 @@ class Figures(ABC):
 
     @abstractmethod
     def to_dict(self, plan: Plan) -> dict[str, Any]:
-        """Return the figures, with what plans of all methods have, as JSON takes it. Keys: docs/json.md."""
+        """Return the figures, with what plans of all methods have, as JSON takes it. Keys: docs/reference/json.md."""
 
     @classmethod
     @abstractmethod
@@ -260,7 +260,7 @@ class Plan(Private, Drawn):
         return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md.
+        """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/reference/json.md.
 
         Its hash seals it: what was signed off is what is published.
         """

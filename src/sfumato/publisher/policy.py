@@ -1,7 +1,7 @@
 """The policy: what the publisher asks for, read from TOML and checked.
 
 Every column has a stated role; nothing is guessed. `Policy.load` reads a file; `Policy.parse` a string; the sections
-and their meaning are documented in docs/policy.md.
+and their meaning are documented in docs/reference/policy.md.
 """
 
 from __future__ import annotations

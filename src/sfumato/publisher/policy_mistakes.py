@@ -12,7 +12,7 @@ from sfumato.values.text import nearest
 
 Sections = Mapping[str, tuple[str, ...]]  # the keys of each section of a policy, by its heading, "" for the top
 
-DOCUMENTED = "docs/policy.md shows a complete policy."
+DOCUMENTED = "docs/reference/policy.md shows a complete policy."
 
 
 # --- what pydantic refuses --------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _unknown(key: str, place: tuple[str, ...], given: object, sections: Sections
     known = {k: home for home, keys in sections.items() for k in keys}
     if near := nearest(key, known):
         return f"this key is not known; did you mean {near!r}? It goes {_within(known[near])}"
-    return "this key is not known; docs/policy.md lists all keys"
+    return "this key is not known; docs/reference/policy.md lists all keys"
 
 
 def _section_of(place: tuple[str, ...], sections: Sections) -> tuple[str, ...]:

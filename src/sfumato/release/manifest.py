@@ -3,7 +3,7 @@
 It holds domains, the integer matrices, the bounds and the guarantee; no draw or key, and no list of counts or quotas.
 But two methods compute a matrix from the table's own frequencies, which it then tells, and say so
 (`discloses_frequencies`): a tolerance with rho1 = "observed", and small domain randomization (the largest share in each
-sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.schema.json.
+sub-table, which may fix all its numbers). Its JSON Schema is docs/reference/manifest.schema.json.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _csv(table: Any, about: Mapping[str, Any]) -> bytes:
 
 
 def document(table: Any, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `sfumato estimate --json` prints (docs/json.md)."""
+    """Return what `sfumato estimate --json` prints (docs/reference/json.md)."""
     rows = [{k: _finite(v) if k in NUMBERS else _jsonable(v) for k, v in row.items()} for row in rows_of(table)]
     return {**{key: value for key, value in about.items() if key != "notes"}, "rows": rows, "notes": about["notes"]}
 

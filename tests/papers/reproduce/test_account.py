@@ -1,4 +1,4 @@
-"""docs/papers.md is what a full run writes: of all experiments, with these words, and today's numbers where exact."""
+"""docs/methods/papers.md is what a full run writes: all experiments, these words, and today's numbers where exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato_papers.data import Data
 from sfumato_papers.experiment import Experiment, Setting
 from sfumato_papers.results import TIMES, _cells, _markdown_table
 
-ACCOUNT = Path(__file__).parents[3] / "docs" / "papers.md"
+ACCOUNT = Path(__file__).parents[3] / "docs" / "methods" / "papers.md"
 EXACT = ("fg-examples", "sdr-table1", "sdr-examples", "sk-examples", "pi-examples", "pi-table5", "ad-fig2")
 """Experiments whose numbers depend on no table, no seed and no `--quick`."""
 

@@ -150,7 +150,7 @@ class MethodComparison(Private, Drawn):
     comparison_version: int = VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON-ready values. Keys: docs/json.md."""
+        """Return the comparison as JSON-ready values. Keys: docs/reference/json.md."""
         listed = asdict(self)
         return {"comparison_version": listed.pop("comparison_version"), **listed, "conclusions": [*self.conclusions()]}
 

@@ -262,7 +262,7 @@ def audit_published(
         shuffled=True,
         seed=seed,
         **found,
-        notes=("Labels are read as docs/auditor.md says; a label that is not understood stands for itself.",),
+        notes=("Labels are read as docs/review/audit.md says; a label that is not understood stands for itself.",),
     )
 
 

@@ -1,4 +1,4 @@
-"""What attackers reach, from the record of an audit (docs/json.md): with all figures, or as verdicts in words only.
+"""What attackers reach, from the record of an audit (docs/reference/json.md): with all figures, or in words only.
 
 Of the record a public page uses which attackers are above the bound, each looked up among the known ones: nothing else
 of it, so no figure of the table, can get onto the page. All else is of the manifest: an audit of the table knows more,

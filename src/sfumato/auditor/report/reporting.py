@@ -66,7 +66,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about a release and its audit.
 
-    `audit` is an Audit, or its record (docs/json.md); `release` the release, unless it is still where it was audited.
+    `audit` is an Audit, or its record (docs/reference/json.md); `release` the release, unless it is there still.
     `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
     given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the table
     and other methods nothing.
@@ -177,7 +177,7 @@ def _compared(outcome: Outcome) -> Compared:
     return Compared(outcome.method, figures.guessed.mean, figures.mean_error.mean, sum(seconds) if seconds else None)
 
 
-# --- what a page needs of the record of an audit (docs/json.md) ------------------------------------------------------
+# --- what a page needs of the record of an audit (docs/reference/json.md) --------------------------------------------
 
 
 def _part(**kinds: Any) -> Any:

@@ -175,7 +175,7 @@ class Nearness:
     outside: int  # ... of which so many are on no axis
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures with stable keys (docs/json.md); null for what does not exist."""
+        """Return all figures with stable keys (docs/reference/json.md); null for what does not exist."""
         found: dict[str, Any] = without_nan(asdict(self))
         return found
 

@@ -122,7 +122,7 @@ class Utility:
     notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-ready values. Keys: docs/json.md."""
+        """Return it as JSON-ready values. Keys: docs/reference/json.md."""
         found: dict[str, Any] = without_nan(asdict(self))
         return found
 

@@ -6,7 +6,7 @@
 
 A row goes to a part by its secret word, as on one machine, and a part is ranked as there: so every row gets the same
 group. The groups of robust Anatomy, which looks at all records at once, are found in one task, and come in by number.
-What Spark moves between workers holds original values: see docs/spark.md on encrypting it.
+What Spark moves between workers holds original values: see docs/publish/spark.md on encrypting it.
 """
 
 from __future__ import annotations
