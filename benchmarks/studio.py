@@ -128,9 +128,11 @@ class Site:
         assert "failed" not in text, text
 
     def signed(self, name: str) -> list[tuple[str, str]]:
-        """Return the form to sign with every limit ticked."""
-        numbers = re.findall(r'name="accept" value="(\d+)"', self.get("/sign"))
-        return [*(("accept", number) for number in numbers), ("name", "R. Stone"), ("output", name)]
+        """Return the form to sign with every limit ticked, of the plan that the page shows."""
+        page = self.get("/sign")
+        numbers, plans = (re.findall(rf'name="{field}" value="(\w+)"', page) for field in ("accept", "plan_hash"))
+        accepted = [("accept", number) for number in numbers]
+        return [*accepted, ("plan_hash", plans[0]), ("name", "R. Stone"), ("output", name)]
 
 
 @contextmanager
