@@ -24,7 +24,7 @@ import pytest
 
 from sfumato.analyst.answer import Answer, Key, Quotient, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
-from sfumato.analyst.ask.query import Measure
+from sfumato.analyst.ask.measure import Measure
 from sfumato.analyst.counting.tally import ROWS, Number, Tally
 from sfumato.analyst.measures import evaluate
 from sfumato.analyst.randomized.channel import Channel

@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from sfumato.analyst.answer import Answer, Key, Quotient, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
-from sfumato.analyst.ask.query import Measure
+from sfumato.analyst.ask.measure import Measure
 from sfumato.analyst.counting.tally import ROWS, Number
 from sfumato.analyst.grouped.compositions import Kinds
 from sfumato.analyst.grouped.dealt import Dealt, dealt_of

@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 from sfumato.analyst.answer import Answer, Key, Quantile, Quotient, Target
 from sfumato.analyst.ask.cells import Partition
-from sfumato.analyst.ask.query import Measure
+from sfumato.analyst.ask.measure import Measure
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.counting.tally import COUNT, ROWS, Number, Tally
 from sfumato.analyst.measures import evaluate, quotient_figure

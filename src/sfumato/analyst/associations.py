@@ -21,6 +21,7 @@ from sfumato.analyst.tables import JointTable, table
 from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import Association, IndependenceTest, Normaliser, associate
 from sfumato.errors import UsageError
+from sfumato.release.reading import manifest_types
 from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn
@@ -142,7 +143,7 @@ def risks(
 ) -> Comparison:
     """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
     check_target(target, level)
-    trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
+    trees = [_tree(release, text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
     names = frozenset().union(*map(column_names, trees))
     source = source_of(release, names)
     conditions = _Conditions(
@@ -196,7 +197,7 @@ def _without_rough_intervals(measures: tuple[Strength, ...], joint: JointTable) 
     return rough, *measures[1:]
 
 
-def _tree(text: str, needed: str) -> exp.Expression | None:
+def _tree(release: CountedRelease, text: str, needed: str) -> exp.Expression | None:
     if not text.strip():
         if needed:
             raise UsageError(
@@ -204,7 +205,7 @@ def _tree(text: str, needed: str) -> exp.Expression | None:
                 "Or name two columns: --between sex,diagnosis",
             )
         return None
-    return parsed(text)
+    return parsed(text, manifest_types(release))
 
 
 def _notes(measures: tuple[Strength, ...]) -> tuple[str, ...]:

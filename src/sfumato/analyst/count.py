@@ -100,7 +100,7 @@ class Counted:
         if len(set(by)) < len(by):
             raise UsageError("A column is named more than once in --by.", "Name each once.")
         check_method(release, method, target, level)
-        tree = parsed(where) if where.strip() else None
+        tree = parsed(where, types) if where.strip() else None
         if tree is not None and not release.manifest.in_buckets:
             check(tree, types, tuple(hidden_columns(release)))  # refuses what looks at hidden columns
         source = source_of(release, by)

@@ -15,8 +15,9 @@ import numpy as np
 
 from sfumato.analyst.answer import Answer, Key, Quotient, Target, check_method
 from sfumato.analyst.ask.conditions import not_too_deep
+from sfumato.analyst.ask.measure import Measure
 from sfumato.analyst.ask.numbers import check_weight, check_weights
-from sfumato.analyst.ask.query import Measure, Query
+from sfumato.analyst.ask.query import Query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.ask.where import no_column, parsed
 from sfumato.analyst.counting.counts import CountedRelease
@@ -48,9 +49,10 @@ def distribution(
     by = (by,) if isinstance(by, str) else tuple(by)
     check_method(release, "inverse", target, level)
     scale = _scale(release, column, by)
-    check_weight(release, weight, manifest_types(release), hidden_columns(release))
+    types = manifest_types(release)
+    check_weight(release, weight, types, hidden_columns(release))
     measure = Measure("share", f"the distribution of {column}", COUNT, scales=(scale,))
-    query = Query(by, (by,), (measure,), parsed(where) if where.strip() else None, (), None, 0)
+    query = Query(by, (by,), (measure,), parsed(where, types) if where.strip() else None, (), None, 0)
     asked = Asked.of(release, query, weight, target, "inverse")
     check_weights(release, weight, asked.question.condition.rows)
     part = asked.part(by)

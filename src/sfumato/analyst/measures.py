@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.analyst.answer import Quantile, Quotient
 from sfumato.analyst.ask.cells import Estimates, Partition, PartTotals
-from sfumato.analyst.ask.query import Measure
-from sfumato.analyst.ask.scale import Edge, Scale
+from sfumato.analyst.ask.measure import Measure
+from sfumato.analyst.ask.scale import Edge, Scale, Score, Told
 from sfumato.analyst.counting.tally import Number
 from sfumato.analyst.randomized.figures import Figures
 from sfumato.values.arrays import FloatArray, IntArray
@@ -65,8 +65,8 @@ def evaluate(figures: Estimates, measure: Measure, partition: Partition, shown: 
 
     The latter are NaN where it is none; so are value and error where a number is infinite.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = _evaluated(figures, measure, partition, shown)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        found = (_combined if measure.added else _evaluated)(figures, measure, partition, shown)
     found[:2, ~np.isfinite(found[0])] = np.nan
     return found
 
@@ -95,6 +95,27 @@ def _evaluated(figures: Estimates, measure: Measure, partition: Partition, shown
     parts = [f * top, bottom, f**2 * variance, f * below.covariance, below.variance, abs(f) * slack, below.slack]
     *numbers, top_slack, bottom_slack = (array[:, shown].ravel() for array in parts)
     return quotient_figure(widened(Quotient(*numbers), top_slack, bottom_slack))
+
+
+def _combined(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> FloatArray:
+    """Return the sum of several totals and quotients; its error is that of its linear part.
+
+    With q_j = f_j A_j/B_j the error of sum q_j is that of sum (f_j/B_j) (A_j - (A_j/B_j) B_j), totals A and B.
+    """
+    value, parts = 0.0, []
+    for one in (replace(measure, added=()), *measure.added):
+        share = _evaluated(figures, one, partition, np.arange(figures.size))[0].reshape(-1, figures.size)
+        below = np.ones_like(share) if one.bottom is None else figures.total(one.bottom)
+        value = value + share
+        parts.append((one.factor / below, one.top))
+        if one.bottom is not None:
+            parts.append((-share / below, one.bottom))
+    variance = sum(a * b * figures.covariance(one, other) for a, one in parts for b, other in parts)
+    slack = sum(np.abs(weight) * figures.slack(number) for weight, number in parts)
+    found = np.full((FIGURES, np.asarray(value)[:, shown].size), np.nan)
+    found[0] = np.asarray(value)[:, shown].ravel()
+    found[1] = (np.sqrt(np.maximum(variance, 0)) + slack)[:, shown].ravel()
+    return found
 
 
 def widened(q: Quotient, top: FloatArray, bottom: FloatArray) -> Quotient:
@@ -148,11 +169,12 @@ def _moved(measure: Measure, top: Edge, bottom: Edge) -> Measure:
     scales = [scale for scale in measure.scales if scale.are_bins]
 
     def at(number: Number, edge: Edge) -> Number:
-        moved = {scale.number(): scale.number(edge) for scale in scales}
+        moved: dict[Score | Told, Score | Told] = {scale.number(): scale.number(edge) for scale in scales}
         return replace(number, scores=tuple(moved.get(score, score) for score in number.scores))
 
     below = None if measure.bottom is None else at(measure.bottom, bottom)
-    return replace(measure, top=at(measure.top, top), bottom=below)
+    added = tuple(_moved(other, *((top, bottom) if other.factor > 0 else (bottom, top))) for other in measure.added)
+    return replace(measure, top=at(measure.top, top), bottom=below, added=added)
 
 
 def edge_notes(measures: Iterable[Measure], found: Iterable[Found]) -> Iterator[str]:

@@ -165,7 +165,7 @@ def power(
         )
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, share, width, target, level, chance)
-    tree = parsed(where) if where.strip() else None
+    tree = parsed(where, manifest_types(release)) if where.strip() else None
     channel = randomization_of(release).joint({*by, *column_names(tree)})
     channel.require_inverse()
     domain = channel.domain

@@ -23,15 +23,23 @@ from sfumato.analyst.answer import (
     value_order,
 )
 from sfumato.analyst.ask.cells import Cells, Estimates, Partition, Question, Source, cells_of
-from sfumato.analyst.ask.conditions import column_names, not_too_deep, split_condition, unknown_values, unseen_values
+from sfumato.analyst.ask.conditions import (
+    check_comparisons,
+    column_names,
+    not_too_deep,
+    split_condition,
+    unknown_values,
+    unseen_values,
+)
+from sfumato.analyst.ask.measure import Columns, Measure
 from sfumato.analyst.ask.numbers import check_texts, check_weight, check_weights
-from sfumato.analyst.ask.query import Columns, Measure, Query, parse_query
+from sfumato.analyst.ask.query import Query, parse_query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.measures import FIGURES, QUANTILE_NOTE, Found, edge_notes, missing_notes
 from sfumato.analyst.randomized.figures import hidden_columns, source_of
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.reading import hidden_numbers, manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 
 FIGURE = "figure"
@@ -54,7 +62,9 @@ def sql(
     check_method(release, method, target, level)
     hidden, types = hidden_columns(release), manifest_types(release)
     scale = None if release.manifest.in_buckets else cache(partial(Scale.of, release))
-    query = parse_query(text, Columns(types, hidden, scale))
+    query = parse_query(text, Columns(types, hidden, scale, hidden_numbers(release)))
+    for condition in query.inside:
+        check_comparisons(release, condition)
     marks = _marks(query)
     check_weight(release, weight, types, tuple(hidden))
     _check_summed(release, query, types)
@@ -111,7 +121,8 @@ def _marks(query: Query) -> tuple[Any, ...]:
 
 def _check_summed(release: CountedRelease, query: Query, types: Mapping[str, str]) -> None:
     """Raise unless what is summed of untouched columns is a number, in text or not."""
-    check_texts(release, sorted({n for m in query.measures for total in m.totals for n in total.columns}), types)
+    summed = {name for measure in query.measures for total in measure.totals for name in total.columns}
+    check_texts(release, sorted(summed | query.numeric_texts), types)
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------
@@ -163,16 +174,17 @@ def _unused(name: str, columns: Sequence[str]) -> str:
 
 
 def _notes(query: Query, shown: FloatArray, parts: Sequence[Part], found: Sequence[Found]) -> list[str]:
-    quotients = [measure.is_quotient for measure in query.measures]
     notes = list(dict.fromkeys(note for part in parts for note in part.figures.notes()))
-    if all(measure.is_quotient or measure.quantile for measure in query.measures):
+    if all(measure.divides or measure.quantile for measure in query.measures):
         notes = [note for note in notes if not note.startswith("Unbiased")]
     if any(measure.quantile for measure in query.measures):
         notes.append(QUANTILE_NOTE)
     notes += missing_notes(scale for measure in query.measures for scale in measure.scales)
     notes += edge_notes(query.measures, found)
-    if any(quotients):
+    if any(measure.is_quotient for measure in query.measures):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
+    if any(measure.added and measure.divides for measure in query.measures):
+        notes.append("The interval of a sum or a difference of quotients is that of its linear part.")
     if np.isnan(shown).any():
         notes.append(
             "No figure where the estimated total to divide by is negative, or zero up to rounding, or where a number "
@@ -255,7 +267,8 @@ class Asked:
         warnings = []
         if condition.values and not any(values.any() for values in selected):
             warnings.append(f"No value of {domain.name!r} satisfies the condition.")
-        warnings += unknown_values(self.query.where, domain)
+        for tree in (self.query.where, *self.query.inside):
+            warnings += unknown_values(tree, domain)
         if condition.rows and not any(tally.records.any() for tally in tallies):
             warnings += [NO_ROW, *unseen_values(self.question.release, self.query.where)]
         if {*self.query.by, *condition.columns, *self.query.scaled} & set(domain.names):

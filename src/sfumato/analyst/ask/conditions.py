@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.analyst.ask.scale import asked_of_values, combinations
 from sfumato.analyst.ask.where import (
     EXAMPLE,
     TextualOrder,
@@ -40,7 +41,6 @@ from sfumato.release.reading import (
     manifest_types,
     quoted,
 )
-from sfumato.show.results import values_array
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import BETWEEN
 from sfumato.values.recoding import are_bins, are_periods, bin_place
@@ -121,7 +121,7 @@ def split_condition(
     check_comparisons(release, tree)
     rows: list[exp.Expression] = []
     trees: list[exp.Expression] = []
-    for part in _conjuncts(tree):
+    for part in conjuncts(tree):
         (rows if selects and not _hidden(part, domain) else trees).append(part)
     leaves: dict[int, Truth] = {}
     atom_of: dict[int, int] = {}
@@ -149,12 +149,13 @@ def column_names(tree: exp.Expression | None) -> set[str]:
     return set() if tree is None else {column.name for column in tree.find_all(exp.Column)}
 
 
-def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
+def conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """Give the conditions that are joined by AND."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.this)
-        yield from _conjuncts(tree.expression)
+        yield from conjuncts(tree.this)
+        yield from conjuncts(tree.expression)
     else:
         yield tree
 
@@ -182,25 +183,10 @@ def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expre
 
 def _truth_of_values(leaf: exp.Expression, sql: str, domain: SensitiveDomain) -> Truth:
     """Ask a condition of every value of the domain; `sql` is the condition, rebuilt."""
-    columns = _combinations(domain)
-    place = "place" + "_" * max(map(len, columns))  # the name of no column
-    values = pa.table({**columns, place: pa.array(range(domain.size))})
-    with connection() as opened:
-        opened.register("domain", values)
-        query = f"SELECT CAST(({sql}) AS BOOLEAN) FROM domain ORDER BY {place}"
-        try:
-            found = opened.sql(query).fetchall()
-        except CONDITION_ERRORS as problem:
-            raise UsageError(f"The condition {leaf.sql()!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
-    return np.array([0.5 if truth is None else float(truth) for (truth,) in found])
-
-
-def _combinations(domain: SensitiveDomain) -> dict[str, Any]:
-    """Return the values of each column in all combinations, in the order of their codes."""
-    codes = domain.split(np.arange(domain.size, dtype=np.int32))
-    return {
-        part.name: values_array(part.values).take(pa.array(own)) for part, own in zip(domain.parts, codes, strict=True)
-    }
+    try:
+        return np.nan_to_num(asked_of_values(f"CAST(({sql}) AS BOOLEAN)", domain), nan=0.5)
+    except CONDITION_ERRORS as problem:
+        raise UsageError(f"The condition {leaf.sql()!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
 
 
 # --- checks against the release, and counting -----------------------------------------------------------------------
@@ -340,7 +326,7 @@ def _asked_of_texts(release: CountedRelease, names: Sequence[str], asked: Counti
     if not parts:
         return counted(release, asked, "")
     with connection() as opened:
-        opened.register("release", pa.table(_combinations(SensitiveDomain(tuple(parts)))))
+        opened.register("release", pa.table(combinations(SensitiveDomain(tuple(parts)))))
         rows: list[tuple[Any, ...]] = opened.sql(asked.counted).fetchall()
         return rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from sfumato.analyst.ask.conditions import check_numbers, counted
-from sfumato.analyst.ask.query import NUMERIC
+from sfumato.analyst.ask.measure import NUMERIC
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import UsageError
 from sfumato.release.reading import quoted

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import shown_values
+from sfumato.release.reading import connection, shown_values
+from sfumato.show.results import values_array
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.order import numbers_of, places_of
@@ -151,10 +153,52 @@ class Score:
     column: str
     of_value: tuple[float, ...]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The hidden columns that it looks at."""
+        return (self.column,)
+
     def over(self, domain: SensitiveDomain) -> FloatArray:
         """Return the number of each code of a domain with this column."""
         codes = domain.split(np.arange(domain.size, dtype=np.int32))[domain.names.index(self.column)]
         return np.array(self.of_value, dtype=np.float64)[codes]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A number of each value of hidden columns, told by an expression on them: checked SQL. Nothing adds nothing."""
+
+    columns: tuple[str, ...]
+    sql: str
+
+    def over(self, domain: SensitiveDomain) -> FloatArray:
+        """Return the number of each code of a domain with these columns."""
+        return np.nan_to_num(asked_of_values(self.sql, domain))
+
+
+def asked_of_values(sql: str, domain: SensitiveDomain) -> FloatArray:
+    """Ask an expression of every value of a domain; NaN where it has no answer."""
+    return _asked_of_values(sql, domain, tuple(type(value) for part in domain.parts for value in part.values))
+
+
+@lru_cache(maxsize=64)
+def _asked_of_values(sql: str, domain: SensitiveDomain, kinds: tuple[type, ...]) -> FloatArray:
+    """`kinds` tell domains apart whose values are equal only to Python: 1, 1.0 and True."""
+    columns = combinations(domain)
+    place = "place" + "_" * max(map(len, columns))  # the name of no column
+    values = pa.table({**columns, place: pa.array(range(domain.size))})
+    with connection() as opened:
+        opened.register("domain", values)
+        found = opened.sql(f"SELECT CAST(({sql}) AS DOUBLE) FROM domain ORDER BY {place}").to_arrow_table()
+    return np.asarray(found.column(0).combine_chunks().to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def combinations(domain: SensitiveDomain) -> dict[str, Any]:
+    """Return the values of each column of a domain in all combinations, in the order of their codes."""
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    return {
+        part.name: values_array(part.values).take(pa.array(own)) for part, own in zip(domain.parts, codes, strict=True)
+    }
 
 
 def places_over(domain: SensitiveDomain, scale: Scale) -> IntArray:

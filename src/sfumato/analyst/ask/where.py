@@ -1,7 +1,8 @@
 """Conditions on untouched columns, read with sqlglot and rebuilt from the parts that are allowed.
 
-Only comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic and literals pass; a function, a sub-query or
-another table is refused by name, so a condition can read nothing but the release's own rows.
+Only comparisons, IN, BETWEEN, LIKE, IS NULL, IS DISTINCT FROM, AND, OR, NOT, arithmetic, literals and dates
+(`DATE '2024-05-31'`) pass; a function, a sub-query or another table is refused by name, so a condition can read nothing
+but the release's own rows. Columns may be written in any case, and as `release.column`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ _Part = TypeVar("_Part", bound=exp.Expression)
 ALLOWED: tuple[type[exp.Expression], ...] = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is,
     exp.Null, exp.Like, exp.ILike, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Neg, exp.Add, exp.Sub,
-    exp.Mul, exp.Div, exp.Mod,
+    exp.Mul, exp.Div, exp.Mod, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
 
 NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
 """How the names of Arrow's types of numbers begin."""
 ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
-COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
+EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+COMPARISONS = (*ORDERINGS, *EQUALITIES)
+MOMENTS = tuple(getattr(exp.DataType.Type, name) for name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ"))
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
 _SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
@@ -45,7 +48,7 @@ _SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
 def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     """Return the condition as SQL, checked. `columns` maps each published column to its type."""
     try:
-        tree = parsed(where)
+        tree = parsed(where, columns)
         check(tree, columns, randomized)
         return as_sql(tree, columns)
     except RecursionError:
@@ -88,7 +91,7 @@ def _of_numbers(comparison: exp.Condition, names: Collection[str]) -> str:
 
 def compared_texts(tree: exp.Expression | None) -> Iterator[tuple[str, str]]:
     """Give each column that a condition compares by =, <> or IN, with each text that it is compared with."""
-    yield from _texts_beside_columns(tree, exp.EQ, exp.NEQ, exp.In)
+    yield from _texts_beside_columns(tree, *EQUALITIES)
 
 
 def ordered_texts(tree: exp.Expression | None) -> Iterator[tuple[str, str]]:
@@ -121,7 +124,10 @@ def compared_as_numbers(tree: exp.Expression, columns: Mapping[str, str], binned
 
 def check(tree: exp.Expression, columns: Mapping[str, str], refused: tuple[str, ...] = ()) -> None:
     """Raise unless only what is allowed is in it; `refused` are columns that may not be asked here."""
+    moments = {id(part) for cast in tree.find_all(exp.Cast) if is_moment(cast) for part in cast.walk()}
     for node in tree.walk():
+        if id(node) in moments:
+            continue
         if not isinstance(node, ALLOWED):
             name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
             mark, word = next((said for kind, said in _SQL_WORDS.items() if isinstance(node, kind)), (name.upper(), ""))
@@ -155,7 +161,15 @@ def _rebuilt(tree: Any) -> str:
     return str(tree.sql(dialect="duckdb", identify=True, comments=False))
 
 
-def parsed(where: str) -> exp.Expression:
+def is_moment(node: exp.Expression) -> bool:
+    """Whether it is a literal date or time: DATE '2024-05-31', which is read as CAST('2024-05-31' AS DATE)."""
+    if not isinstance(node, exp.Cast) or node.to.this not in MOMENTS:
+        return False
+    return isinstance(node.this, exp.Literal) and node.this.is_string
+
+
+def parsed(where: str, columns: Iterable[str]) -> exp.Expression:
+    """Return a condition as a tree that names columns as the release does."""
     try:
         statements = sqlglot.parse(f"SELECT 1 WHERE {where}", dialect="duckdb")
     except SqlglotError as problem:
@@ -165,8 +179,22 @@ def parsed(where: str) -> exp.Expression:
         raise UsageError(f"{where!r} is not one condition.", EXAMPLE)
     if {part for part, content in select.args.items() if content} - {"expressions", "where", "kind"}:
         raise UsageError(f"The condition {where!r} holds more than a condition.", EXAMPLE)
+    with_own_names(select, columns)
     condition: exp.Expression = select.args["where"].this
     return condition
+
+
+def with_own_names(select: exp.Select, columns: Iterable[str], tables: Collection[str] = ("release",)) -> None:
+    """Write columns as the release does: SQL takes `AGE`, `release.age` and `Release.Age` for one and the same."""
+    own: dict[str, list[str]] = {}
+    for name in columns:
+        own.setdefault(name.lower(), []).append(name)
+    for column in select.find_all(exp.Column):
+        if column.table.lower() in tables and not column.args.get("db"):
+            column.set("table", None)
+        alike = own.get(column.name.lower(), [])
+        if len(alike) == 1:
+            column.this.set("this", alike[0])
 
 
 def reason(problem: SqlglotError) -> str:

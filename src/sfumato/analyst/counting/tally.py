@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.analyst.answer import Key, sorted_key
 from sfumato.analyst.ask.conditions import Condition, fetched
-from sfumato.analyst.ask.scale import Score
+from sfumato.analyst.ask.scale import Score, Told
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.errors import ReleaseError, UsageError
@@ -33,23 +33,38 @@ MOST_CELLS = 30_000_000
 """Numbers that one sum may consist of: 240 MB."""
 
 
+@dataclass(frozen=True, order=True)
+class Term:
+    """A number of each row, worked out from untouched columns: checked SQL, and the columns that it names."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Number:
     """A number of each record: the survey weight to a power, times columns, counted where other columns are known.
 
-    Scores are further factors, of what hidden columns have: no published row tells them, so no sum of rows has them.
+    Terms are further factors, worked out from untouched columns. Scores are factors of what hidden columns have: no
+    published row tells them, so no sum of rows has them.
     """
 
     weight: int = 1
     columns: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
-    scores: tuple[Score, ...] = ()
+    scores: tuple[Score | Told, ...] = ()
+    terms: tuple[Term, ...] = ()
 
     def __mul__(self, other: Number) -> Number:
         columns = self.columns + other.columns
         known = {*self.known, *other.known} - {*columns}  # a product with a missing factor is missing anyway
-        scores = self.scores + other.scores
-        return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)), scores)
+        scores, terms = self.scores + other.scores, tuple(sorted(self.terms + other.terms))
+        return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)), scores, terms)
+
+    @property
+    def named(self) -> set[str]:
+        """All untouched columns that it is worked out from."""
+        return {*self.columns, *self.known, *(name for term in self.terms for name in term.columns)}
 
     def score(self, domain: SensitiveDomain) -> FloatArray | None:
         """Return the product of the scores for each code of a domain that has their columns; None where it is 1."""
@@ -60,21 +75,23 @@ class Number:
 
     def each(self, weight: str) -> str:
         """Return it as SQL, 0 where a factor is missing."""
-        factors = [*([weight] * self.weight if weight else []), *self.columns]
-        product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in factors) or "1.0"
+        product = self._product(weight) or "1.0"
         known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
         return f"coalesce({f'CASE WHEN {known} THEN {product} END' if known else product}, 0)"
 
     def summed(self, weight: str, where: str = "") -> str:
         """Return its sum as SQL, over the records that satisfy a condition; one with a missing factor adds nothing."""
-        factors = [weight] * self.weight if weight else []
-        product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in (*factors, *self.columns))
+        product = self._product(weight)
         known = [f"{quoted(name)} IS NOT NULL" for name in self.known]
         total = f"sum({product})" if product else "count(*)"
         if not product and len(known) == 1:
             total, known = f"count({quoted(self.known[0])})", []  # faster than a filter
         needed = " AND ".join([*known, *([f"({where})"] if where else [])])
         return f"{total} FILTER (WHERE {needed})" if needed else total
+
+    def _product(self, weight: str) -> str:
+        factors = [quoted(name) for name in (*([weight] * self.weight if weight else []), *self.columns)]
+        return " * ".join(f"CAST({sql} AS DOUBLE)" for sql in (*factors, *(f"({term.sql})" for term in self.terms)))
 
 
 COUNT = Number()

@@ -293,7 +293,7 @@ class FromGroups(Source):
 
     def _check_group_column(self, q: Question) -> None:
         groups: GroupsPart = self.release.manifest.buckets
-        numbers = {column for number in q.totals for column in (*number.columns, *number.known)}
+        numbers = {column for number in q.totals for column in number.named}
         if groups.group_column in {*q.by, *q.condition.columns, *numbers, q.weight}:
             raise UsageError(
                 f"{groups.group_column!r} numbers the groups that records were dealt to: it is nothing that a record "
