@@ -197,6 +197,10 @@ SHARES = (
 )
 CUBE = "SELECT sex, region, SUM(income), AVG(age) FROM release WHERE job <> 'cook' GROUP BY CUBE (sex, region)"
 SUMS = "SELECT region, SUM(income), AVG(age), COUNT(*) FROM release WHERE job <> 'cook' GROUP BY region"
+FILTERED = (
+    "SELECT sex, COUNT(*) FILTER (WHERE job = 'cook' AND age > 30) / COUNT(*) AS share, "
+    "SUM(CASE WHEN region = 'west' THEN income ELSE 0 END) - SUM(income) AS rest FROM release GROUP BY sex"
+)
 NOBODY = "SELECT COUNT(*), SUM(hours) FROM release WHERE age > 1000"
 NO_GROUP = "SELECT sex, COUNT(*) FROM release WHERE age > 1000 GROUP BY sex"
 ASKED = [
@@ -206,6 +210,7 @@ ASKED = [
     ("fine-grain", "w", SHARES),
     ("small-domain", "", COUNTS),
     ("small-domain", "w", SHARES),
+    ("small-domain", "w", FILTERED),
     ("response", "", "SELECT sex, disease, COUNT(*) FROM release WHERE region <> 'west' GROUP BY sex, disease"),
     ("response", "", "SELECT region, COUNT(*) FROM release WHERE age > 30 GROUP BY region"),
     ("groups", "w", SUMS),
