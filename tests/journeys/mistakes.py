@@ -635,9 +635,9 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake("rows for figures", asked("SELECT * FROM release"), "release.to_arrow()"),
         Mistake("a column by its number", asked("SELECT sex, COUNT(*) FROM release GROUP BY 1"), "GROUP BY sex"),
         Mistake(
-            "a condition inside SUM",
-            asked("SELECT SUM(CASE WHEN age > 30 THEN 1 ELSE 0 END) FROM release"),
-            "A condition goes into WHERE",
+            "a number that adds a randomized column to another",
+            asked("SELECT SUM(age + CASE WHEN diagnosis = 'flu' THEN 1 ELSE 0 END) FROM release"),
+            "FILTER (WHERE diagnosis = 'flu')",
         ),
         Mistake("&& for AND", "estimate release --where \"sex = 'F' && age > 30\"", "Write AND"),
         Mistake("a quote that is never closed", asked("SELECT COUNT(*) FROM release WHERE sex = 'F"), "never closed"),
