@@ -51,9 +51,13 @@ class At:
         assert self.desk.jobs.last is None or self.desk.jobs.last.problem is None, self.desk.jobs.last
         return answer.text
 
+    def send(self, path: str, *fields: tuple[str, str], **headers: str) -> Answered:
+        """Send a form of a page that was loaded just now."""
+        return self.site.post(path, [("seen", self.desk.workspace.name), *fields], **headers)
+
     def post(self, path: str, *fields: tuple[str, str]) -> Answered:
         """Send a form, and wait for the job that it begins."""
-        answer = self.site.post(path, fields)
+        answer = self.send(path, *fields)
         self.desk.jobs.wait()
         return answer
 

@@ -73,7 +73,7 @@ def _leftovers(folder: Path) -> list[str]:
 def prepared(large: Path, tmp_path: Path) -> Iterator[tuple[Desk, Served]]:
     desk = _desk(large, tmp_path)
     with served(lambda csrf: desk_app(desk, csrf)) as site:
-        site.post("/sign/prepare")
+        site.post("/sign/prepare", [("seen", desk.workspace.name)])
         desk.jobs.wait()
         assert desk.workspace.is_current("plan"), desk.jobs.last
         yield desk, site

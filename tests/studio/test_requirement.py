@@ -75,7 +75,7 @@ def test_the_preview_is_the_plan_of_the_command_line(choice: dict[str, str], tmp
     with desk_at(table, PLAIN) as at:
         at.get("/requirement")
         before = at.desk.workspace.text
-        shown = at.site.post("/requirement/preview", _fields(at, **choice), x_fragment="1").text
+        shown = at.send("/requirement/preview", *_fields(at, **choice), x_fragment="1").text
         assert at.desk.workspace.text == before
         assert at.post("/requirement", *_fields(at, **choice)).status == 303
         plan = _planned(table, at.desk.workspace.file)
@@ -125,11 +125,11 @@ def test_backwards_finds_what_forwards_gives(method: str, kind: str, key: str, t
         errors = at.desk.planned(policy).figures.standard_error
         assert errors is not None
         asked = math.ceil(1000 * float(errors.max())) / 1000
-        answer = at.site.post("/requirement/backwards", _fields(at, **start, error=str(asked)))
+        answer = at.send("/requirement/backwards", *_fields(at, **start, error=str(asked)))
         assert answer.status == 200, answer.text
         found = float(re.search(rf'name="{key}" value="([^"]+)"', answer.text)[1])  # type: ignore[index]
         assert found == pytest.approx(stated * (100 if key == "rho2" else 1))
-        stricter = at.site.post("/requirement/backwards", _fields(at, **start, error=str(2 * asked)))
+        stricter = at.send("/requirement/backwards", *_fields(at, **start, error=str(2 * asked)))
         looser = float(re.search(rf'name="{key}" value="([^"]+)"', stricter.text)[1])  # type: ignore[index]
         assert looser < found
 
@@ -137,20 +137,20 @@ def test_backwards_finds_what_forwards_gives(method: str, kind: str, key: str, t
 def test_backwards_says_what_cannot_be_had(tmp_path: Path) -> None:
     with desk_at(patients(tmp_path), PLAIN) as at:
         at.get("/requirement")
-        answer = at.site.post("/requirement/backwards", _fields(at, kind="gamma", gamma="3", error="0.001"))
+        answer = at.send("/requirement/backwards", *_fields(at, kind="gamma", gamma="3", error="0.001"))
         assert answer.status == 422
         assert "cannot be had with this method" in answer.text
         for wrong in ("", "x", "-3", "nan", "inf"):
-            answer = at.site.post("/requirement/backwards", _fields(at, error=wrong))
+            answer = at.send("/requirement/backwards", *_fields(at, error=wrong))
             assert (answer.status, "Write the error" in answer.text) == (422, True)
-        answer = at.site.post("/requirement/backwards", _fields(at, method="anatomy", kind="l", l="2", error="5"))
+        answer = at.send("/requirement/backwards", *_fields(at, method="anatomy", kind="l", l="2", error="5"))
         assert "Only a requirement by beliefs" in answer.text
 
 
 def test_nothing_is_drawn_in_a_preview(tmp_path: Path) -> None:
     with desk_at(patients(tmp_path), PLAIN) as at:
         at.get("/requirement")
-        drawn = at.site.post("/requirement/preview", _fields(at, method="suppression", kind="l", l="3"), x_fragment="1")
+        drawn = at.send("/requirement/preview", *_fields(at, method="suppression", kind="l", l="3"), x_fragment="1")
         assert "nothing is drawn here" in drawn.text
         assert "records stay true" not in drawn.text
         assert "by more than 33%" in drawn.text
@@ -181,7 +181,7 @@ def test_what_is_wrong_is_said_at_the_top_and_nothing_is_lost(tmp_path: Path) ->
             assert (answer.status, told in answer.text, 'role="alert"' in answer.text) == (422, True, True)
             assert f'value="{next(iter(wrong.values()))}"' in answer.text
             assert at.desk.workspace.text == before
-        preview = at.site.post("/requirement/preview", _fields(at, rho1="50", rho2="20"), x_fragment="1")
+        preview = at.send("/requirement/preview", *_fields(at, rho1="50", rho2="20"), x_fragment="1")
         assert "is not below rho2" in preview.text
         at.post("/requirement", *_fields(at, rho1="50", rho2="20"))  # a state of its own, with its problem
         assert at.desk.problem() is not None
@@ -191,7 +191,7 @@ def test_what_is_wrong_is_said_at_the_top_and_nothing_is_lost(tmp_path: Path) ->
 def test_without_scripts_the_preview_is_a_page(tmp_path: Path) -> None:
     with desk_at(patients(tmp_path), PLAIN) as at:
         at.get("/requirement")
-        answer = at.site.post("/requirement/preview", _fields(at, rho2="60"))
+        answer = at.send("/requirement/preview", *_fields(at, rho2="60"))
         assert "<html" in answer.text
         assert 'name="rho2" value="60"' in answer.text
         assert "records stay true" in answer.text

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,26 +14,19 @@ import pytest
 
 from sfumato.cli.demo import POLICY, clinic
 from sfumato.studio.desk.app import desk_app
-from sfumato.studio.desk.desk import Desk, open_desk
-from tests.studio.served import Served, served
+from sfumato.studio.desk.desk import open_desk
+from tests.studio.served import served
+from tests.studio.tables import At
 
 MAIN = "from sfumato.cli.main import main; main()"
 
 
-@dataclass(frozen=True)
-class At:
-    """A desk, and a browser before it."""
-
-    desk: Desk
-    site: Served
-
-    def do(self, path: str, *fields: tuple[str, str]) -> str:
-        """Send a form, wait for the job that it begins, and return the page that it leads to."""
-        answer = self.site.post(path, fields)
-        assert answer.status == 303, answer.text
-        self.desk.jobs.wait()
-        assert self.desk.jobs.last is None or self.desk.jobs.last.problem is None, self.desk.jobs.last
-        return self.site.get(answer.headers["location"]).text
+def do(at: At, path: str, *fields: tuple[str, str]) -> str:
+    """Send a form, wait for the job that it begins, and return the page that it leads to."""
+    answer = at.post(path, *fields)
+    assert answer.status == 303, answer.text
+    assert at.desk.jobs.last is None or at.desk.jobs.last.problem is None, at.desk.jobs.last
+    return at.site.get(answer.headers["location"]).text
 
 
 def _clinic(folder: Path, policy: str = POLICY) -> Path:
@@ -60,9 +52,9 @@ def _signed(at: At, *more: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 def test_from_a_policy_to_an_audited_release(at: At) -> None:
-    page = at.do("/sign/prepare")
+    page = do(at, "/sign/prepare")
     assert "What you sign" in page
-    page = at.do("/sign/publish", *_signed(at, ("office", "Data office")))
+    page = do(at, "/sign/publish", *_signed(at, ("office", "Data office")))
     assert "every check that a release can prove by itself holds" in page
     release = at.desk.workspace.made("release")
     assert release is not None
@@ -75,11 +67,11 @@ def test_from_a_policy_to_an_audited_release(at: At) -> None:
         *plan["guarantee"]["limits"],
         *(f"Computed from the table, and told by the release: {fact}." for fact in plan["computed_from_table"]),
     ]
-    page = at.do("/audit/run")
+    page = do(at, "/audit/run")
     assert "within the promise" in page
     assert "nothing is promised here" in page
     assert "An attacker is above the promise" not in page
-    page = at.do("/audit/report")
+    page = do(at, "/audit/report")
     report = at.site.get("/audit/report.html")
     assert report.headers["content-disposition"].startswith("attachment")
     assert report.text.startswith("<!doctype html>") or report.text.startswith("<!DOCTYPE html>")
@@ -90,7 +82,7 @@ def test_from_a_policy_to_an_audited_release(at: At) -> None:
 
 
 def test_the_commands_that_are_shown_give_the_same_plan(at: At, tmp_path: Path) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     plan = json.loads((at.desk.workspace.folder / "plan.json").read_text())
     shown = at.site.get("/commands").text
     assert "sfumato plan" in shown
@@ -108,7 +100,7 @@ def test_the_commands_that_are_shown_give_the_same_plan(at: At, tmp_path: Path) 
 
 
 def test_nothing_is_published_unless_every_limit_is_ticked_and_somebody_signs(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     whole = _signed(at)
     for wrong, told in (
         (whole[1:], "limits are not ticked"),
@@ -125,17 +117,17 @@ def test_nothing_is_published_unless_every_limit_is_ticked_and_somebody_signs(at
 
 
 def test_a_plan_of_another_policy_cannot_be_signed(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     fields = _signed(at)
     at.desk.change({**at.desk.raw, "requirement": {"rho1": 0.2, "rho2": 0.4}}, "stricter")
     answer = at.site.post("/sign/publish", fields)
     assert (answer.status, "There is no plan of the policy as it stands" in answer.text) == (422, True)
-    at.site.post("/undo", [("back", "/sign")])
+    at.send("/undo", ("back", "/sign"))
     assert "What you sign" in at.site.get("/sign").text  # the plan of the policy that stands again
 
 
 def test_a_table_that_changed_since_is_not_published(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     pq.write_table(clinic(1999), at.desk.table)
     at.site.post("/sign/publish", _signed(at))
     at.desk.jobs.wait()
@@ -144,7 +136,7 @@ def test_a_table_that_changed_since_is_not_published(at: At) -> None:
 
 
 def test_a_desk_goes_on_after_its_server_was_ended(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     again = open_desk(at.desk.table, None, None)
     assert again.workspace.is_current("plan")
     with served(lambda csrf: desk_app(again, csrf)) as site:
@@ -152,7 +144,7 @@ def test_a_desk_goes_on_after_its_server_was_ended(at: At) -> None:
 
 
 def test_methods_are_compared_on_the_page(at: At) -> None:
-    page = at.do("/compare/run")
+    page = do(at, "/compare/run")
     assert "Error of the same counts" in page
     assert page.count("<h3>") >= 4
     at.desk.change({**at.desk.raw, "requirement": {"rho1": 0.2, "rho2": 0.4}}, "stricter")
@@ -161,35 +153,35 @@ def test_methods_are_compared_on_the_page(at: At) -> None:
 
 def test_a_path_to_lead_back_to_is_one_of_ours(at: At) -> None:
     for path in ("//evil.example", "https://evil.example", ""):
-        assert at.site.post("/undo", [("back", path)]).headers["location"] == "/"
+        assert at.send("/undo", ("back", path)).headers["location"] == "/"
 
 
 def test_a_plan_is_of_the_policy_that_it_was_made_from(at: At) -> None:
-    at.site.post("/sign/prepare")
+    at.send("/sign/prepare")
     at.desk.change({**at.desk.raw, "requirement": {"rho1": 0.2, "rho2": 0.4}}, "while it is being prepared")
     at.desk.jobs.wait()
     assert "What you sign" not in at.site.get("/sign").text
-    at.site.post("/undo")
+    at.send("/undo")
     assert "What you sign" in at.site.get("/sign").text
 
 
 def test_a_plan_that_nobody_has_read_cannot_be_signed(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     fields = _signed(at)
-    at.do("/sign/prepare")  # in another tab, of a table that has changed
+    do(at, "/sign/prepare")  # in another tab, of a table that has changed
     assert at.site.post("/sign/publish", [*fields, ("plan_hash", "0" * 64)]).status == 422
     assert at.desk.workspace.made("sign-off") is None
 
 
 def test_an_audit_of_an_earlier_release_says_nothing_of_this_one(at: At) -> None:
     for name in ("first", "second"):
-        at.do("/sign/prepare")
-        at.do("/sign/publish", *_signed(at), ("output", name))
+        do(at, "/sign/prepare")
+        do(at, "/sign/publish", *_signed(at), ("output", name))
         page = at.site.get("/audit").text
         assert "above the promise" not in page, name
         assert at.site.post("/audit/report").status == 422
         if name == "first":
-            at.do("/audit/run")
+            do(at, "/audit/run")
 
 
 def test_a_table_that_changed_is_counted_again(at: At) -> None:
@@ -199,13 +191,13 @@ def test_a_table_that_changed_is_counted_again(at: At) -> None:
     assert at.desk.counts(policy) is not None
     pq.write_table(clinic(1999), at.desk.table)
     assert at.desk.counts(policy) is None
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     plan = json.loads((at.desk.workspace.folder / "plan.json").read_text())
     assert plan["rows"] == 1999
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_is_signed(at: At) -> None:
-    at.do("/sign/prepare")
+    do(at, "/sign/prepare")
     (at.desk.workspace.folder / "release").mkdir()
     assert at.site.post("/sign/publish", _signed(at)).status == 422
     assert at.desk.workspace.made("sign-off") is None
@@ -215,6 +207,6 @@ def test_roles_go_to_the_columns_that_the_page_named(at: At) -> None:
     """A page that was loaded before the columns were listed anew counts them in another order."""
     before = at.desk.workspace.text
     for sent in ([("0.here", "age"), ("0.role", "drop")], [("99.here", "name"), ("99.role", "drop")]):
-        answer = at.site.post("/roles", sent)
+        answer = at.send("/roles", *sent)
         assert (answer.status, "in another order" in answer.text) == (422, True)
     assert at.desk.workspace.text == before

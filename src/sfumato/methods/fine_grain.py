@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -151,6 +152,10 @@ class FineGrain(Perturbing):
     def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
         """Return the matrix of the file, from the policy's folder."""
         return None if self.matrix is None else read_columns(self.folder / self.matrix, domain)
+
+    @property
+    def named_files(self) -> tuple[Path, ...]:
+        return () if self.matrix is None else (self.folder / self.matrix,)
 
     def by_whole_paths(self) -> dict[str, Any]:
         return {} if self.matrix is None else {"matrix": str((self.folder / self.matrix).resolve())}

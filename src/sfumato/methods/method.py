@@ -141,6 +141,11 @@ class Method(Section, ABC):
         """Return the options that name files, with the files' whole paths: so that the policy can lie elsewhere."""
         return {}
 
+    @property
+    def named_files(self) -> tuple[Path, ...]:
+        """The files that options name."""
+        return self.prior_files
+
     def named_in(self, folder: Path) -> None:
         """Say in which folder the policy is."""
         self._folder = folder

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 import tempfile
 from pathlib import Path
+
+from sfumato.errors import UsageError
 
 
 def write_private(path: Path, text: str) -> None:
@@ -24,5 +28,41 @@ def write_private(path: Path, text: str) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder that only the user can open, if it is not there."""
-    path.mkdir(mode=0o700, exist_ok=True)
+    """Make a folder that only the user can open.
+
+    One that is there and open to others is closed to them if it is empty; else raise: others may need what is in it.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise UsageError(f"{str(path)!r} is a file, not a folder.", "Name a new folder.") from None
+        if is_open_to_others(path):
+            _close_if_empty(path)
+    except OSError as problem:
+        raise UsageError(f"The folder {str(path)!r} cannot be made: {problem.strerror}.", "Name another one.") from None
+
+
+def _close_if_empty(path: Path) -> None:
+    if any(path.iterdir()):
+        raise UsageError(
+            f"{str(path)!r} can be read by others on this machine, and private files would lie in it.",
+            f"Name a new folder, or close this one to others: chmod 700 {shlex.quote(str(path))}",
+        )
+    close_to_others(path)
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether others than the user may read or change a file or folder, where files have such modes."""
+    return os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077 != 0
+
+
+def close_to_others(path: Path) -> None:
+    """Leave a file or folder to the user alone; raise if it is somebody else's."""
+    try:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    except OSError:
+        raise UsageError(
+            f"{str(path)!r} can be read by others on this machine, and that cannot be changed.",
+            "It belongs to somebody else, or its disk knows no owners. Name a folder of your own.",
+        ) from None

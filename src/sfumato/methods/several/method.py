@@ -86,6 +86,10 @@ class Several(Method):
         for method in self.each:
             method.named_in(folder)
 
+    @property
+    def named_files(self) -> tuple[Path, ...]:
+        return tuple(file for method in self.each for file in method.named_files)
+
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         """Return what each plan must have been made for: its method, assurance and what that asks."""
         assert isinstance(requirement, Requirements)

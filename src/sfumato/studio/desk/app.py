@@ -9,20 +9,26 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from sfumato.errors import SfumatoError
 from sfumato.studio.desk import audit, commands, compare, requirement, roles, sign, table
 from sfumato.studio.desk.desk import Desk
-from sfumato.studio.desk.steps import Step, desk_of
+from sfumato.studio.desk.steps import Step, changing, desk_of
 from sfumato.studio.web.pages import application, form, go, page
 
 
 def desk_app(desk: Desk, csrf: str) -> ASGIApp:
     """Return the pages of a desk."""
-    return application(ROUTES, csrf, {"desk": desk, "steps": steps, "accept": sign.to_accept}, desk.jobs.cancel)
+    shared = {"desk": desk, "steps": steps, "accept": sign.to_accept}
+    return application(ROUTES, csrf, shared, problem="desk_problem.html", on_end=desk.jobs.cancel)
 
 
 def steps(desk: Desk) -> Iterator[Step]:
-    """Give the steps of the story, in their order."""
-    yield from (each.step(desk) for each in (table, roles, requirement, compare, sign, audit))
+    """Give the steps of the story, in their order; one whose files are damaged does not take the others along."""
+    for each in (table, roles, requirement, compare, sign, audit):
+        try:
+            yield each.step(desk)
+        except SfumatoError:
+            yield Step(each.NAME, each.PATH, "a file is damaged", "bad")
 
 
 def start(request: Request) -> Response:
@@ -32,13 +38,15 @@ def start(request: Request) -> Response:
 
 def undo(request: Request) -> Response:
     """Go back to the policy before."""
-    desk_of(request).workspace.undo()
+    with changing(request) as desk:
+        desk.workspace.undo()
     return go(_back(request))
 
 
 def redo(request: Request) -> Response:
     """Take back an undo."""
-    desk_of(request).workspace.redo()
+    with changing(request) as desk:
+        desk.workspace.redo()
     return go(_back(request))
 
 
@@ -55,13 +63,14 @@ def job(request: Request) -> Response:
 
 def journal(request: Request) -> Response:
     """Show what was done."""
-    return page(request, "journal.html", lines=desk_of(request).workspace.journal())
+    workspace = desk_of(request).workspace
+    return page(request, "journal.html", lines=workspace.journal(), unread=workspace.unread_lines())
 
 
 def _back(request: Request) -> str:
-    """Return the page of ours that a form came from."""
+    """Return the page of ours that a form came from; a page may be the answer to a form, below its own path."""
     path = form(request).get("back", "/")
-    return path if path.startswith("/") and not path.startswith("//") else "/"
+    return f"/{path.split('/')[1]}" if path.startswith("/") else "/"
 
 
 ROUTES = (

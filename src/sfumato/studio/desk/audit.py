@@ -46,32 +46,51 @@ class Meter:
     picture: Markup
     told: str
     reason: str
-    exposed: Sequence[Mapping[str, Any]]
+    exposed: Sequence[tuple[str, float, int]]
+    """Who is exposed most, their risk, and how many records they are."""
+
+
+NAME, PATH = "Audit", "/audit"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An audit as the page shows it."""
+
+    holds: bool
+    risks: Sequence[Meter]
+    checks: Sequence[Meter]
+    not_applicable: Sequence[tuple[str, str]]
+
+    @property
+    def measured(self) -> int:
+        """How many measurements there are."""
+        return len(self.risks) + len(self.checks)
 
 
 def step(desk: Desk) -> Step:
     """Return how far the audit is."""
     if (file := of_release(desk, AUDIT)) is None:
-        return Step("Audit", "/audit", "not yet", "open")
-    kind, _, words = VERDICTS[_record(file)["worst_verdict"]]
-    return Step(
-        "Audit", "/audit", words if kind == "bad" else "nothing above the promise", "bad" if kind == "bad" else "fine"
-    )
+        return Step(NAME, PATH, "not yet", "open")
+    holds = shown_audit(file).holds
+    return Step(NAME, PATH, "nothing above the promise" if holds else "above the promise", "fine" if holds else "bad")
 
 
 def show(request: Request) -> Response:
     """Show what attackers found."""
     desk = desk_of(request)
     file = of_release(desk, AUDIT)
-    record = None if file is None else _record(file)
-    found = [] if record is None else record["findings"]
+    shown, damaged = None, None
+    try:
+        shown = None if file is None else shown_audit(file)
+    except UsageError as problem:
+        damaged = problem
     return page(
         request,
         "audit.html",
         release=desk.workspace.made(RELEASE),
-        record=record,
-        risks=[meter(each) for each in found if each["scale"] == "risk"],
-        checks=[meter(each) for each in found if each["scale"] == "chance"],
+        shown=shown,
+        damaged=damaged,
         report=of_release(desk, REPORT),
     )
 
@@ -82,8 +101,22 @@ def of_release(desk: Desk, what: str) -> Path | None:
     return desk.workspace.made(what) if release is not None and desk.workspace.is_about(what, release) else None
 
 
-def _record(file: Path) -> dict[str, Any]:
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+def shown_audit(file: Path) -> Shown:
+    """Return an audit as the page shows it; raise if its file is damaged."""
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        found = [(each["scale"], meter(each)) for each in record["findings"]]
+        return Shown(
+            VERDICTS[record["worst_verdict"]][0] != "bad",
+            [each for scale, each in found if scale == "risk"],
+            [each for scale, each in found if scale == "chance"],
+            [(str(each["attacker"]), str(each["reason"])) for each in record["not_applicable"]],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise UsageError(
+            f"The record of the audit {str(file)!r} is damaged ({type(problem).__name__}): nothing of it is shown.",
+            "Audit the release again.",
+        ) from None
 
 
 def meter(finding: Mapping[str, Any]) -> Meter:
@@ -106,7 +139,7 @@ def meter(finding: Mapping[str, Any]) -> Meter:
         _meter(worst, promised, kind, f"{name}: {told}, {words}"),
         told,
         "" if promised is not None else finding["why_not_covered"],
-        finding["exposed"][:3],
+        [(str(each["who"]), float(each["risk"]), int(each["records"])) for each in finding["exposed"][:3]],
     )
 
 

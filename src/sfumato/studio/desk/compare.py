@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sfumato.errors import UsageError
 from sfumato.studio.desk import work
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
@@ -21,14 +23,15 @@ if TYPE_CHECKING:
     from sfumato.auditor.compare.record import Outcome
 
 COMPARISON = "comparison"
+NAME, PATH = "Compare", "/compare"
 
 
 def step(desk: Desk) -> Step:
     """Return whether methods were compared."""
     if desk.workspace.made(COMPARISON) is None:
-        return Step("Compare", "/compare", "not yet", "")
+        return Step(NAME, PATH, "not yet", "")
     current = desk.workspace.is_current(COMPARISON)
-    return Step("Compare", "/compare", "compared" if current else "of an earlier policy", "fine" if current else "open")
+    return Step(NAME, PATH, "compared" if current else "of an earlier policy", "fine" if current else "open")
 
 
 def show(request: Request) -> Response:
@@ -37,18 +40,31 @@ def show(request: Request) -> Response:
 
     desk = desk_of(request)
     file = desk.workspace.made(COMPARISON)
-    found = None if file is None else MethodComparison.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    found, damaged = None, ""
+    try:
+        found = None if file is None else MethodComparison.from_dict(_record(file))
+    except UsageError as problem:
+        damaged = f"{file} cannot be shown. {problem.message}"
     return page(
         request,
         "compare.html",
         problem=desk.problem() if not desk.workspace.is_empty else None,
         found=found,
+        damaged=damaged,
         is_current=desk.workspace.is_current(COMPARISON),
         picture=None if found is None else _errors(found.methods),
         conclusions=[] if found is None else [*found.conclusions()],
         measured=[] if found is None else [each for each in found.methods if each.figures],
         others=[] if found is None else [each for each in found.methods if not each.figures],
     )
+
+
+def _record(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"It is damaged: {problem}.", "Compare again.") from None
+    return found if isinstance(found, dict) else {}
 
 
 def _errors(outcomes: Sequence[Outcome]) -> Markup:

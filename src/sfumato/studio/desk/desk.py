@@ -27,19 +27,21 @@ from sfumato.publisher.proposal import Proposal
 from sfumato.publisher.survey.found import Findings
 from sfumato.publisher.survey.overview import Overview
 from sfumato.publisher.table import check_original, restated
+from sfumato.release.verify.verification import Verification
 from sfumato.show.private import write_private
 from sfumato.studio.desk import work
 from sfumato.studio.desk.jobs import Jobs
-from sfumato.studio.desk.workspace import Workspace
+from sfumato.studio.desk.workspace import Files, Workspace
 from sfumato.values.profile import Profile
 from sfumato.values.section import InputRule
 
 LOOKING, PROPOSING, COUNTING = "Looking at the table", "Proposing a policy", "Counting the table"
+CHANGED = (
+    "The files of the table {table!r} have changed since this work was begun. What is shown of it is read again. A "
+    "plan of the table as it was cannot be published: prepare it again. Audits compare a release with the table as it "
+    "is now."
+)
 REASONS = "reasons.json"
-
-
-Files = tuple[tuple[str, int, int], ...]
-"""Name, size and time of change of each file of a table."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,19 @@ class Desk:
     """What a publisher works at."""
 
     def __init__(self, table: Path | None, workspace: Workspace, folders: tuple[Path, ...]) -> None:
-        """`folders`: those that the user named, below which files may be opened and releases written."""
+        """`folders`: those that the user named, below which files may be opened and releases written.
+
+        Raise if the workspace is of another table.
+        """
         self.workspace, self.folders = workspace, tuple(folder.resolve() for folder in folders)
         self._table = table
+        self._was_changed = table is not None and workspace.bind(table, files_of(table))
         self.jobs = Jobs()
-        self._overview: tuple[InputRule, Overview] | None = None
-        self._findings: tuple[str, Findings] | None = None
+        self._overview: tuple[InputRule, Files, Overview] | None = None
+        self._findings: tuple[str, Files, Findings] | None = None
         self._tried: tuple[str, Plan] | None = None
         self._counted: Counted | None = None
+        self._verified: tuple[Path, Files, Verification] | None = None
         self._counting = ""
         self._lock = threading.Lock()
 
@@ -97,8 +104,15 @@ class Desk:
             raise UsageError(f"{self._table.name!r} is open.", "Start another studio for another table.")
         check_original(table)
         open_source(table)
+        self._was_changed = self.workspace.bind(table, files_of(table))
         self._table = table
         self.workspace.note("opened a table", table=str(table))
+
+    @property
+    def notices(self) -> list[str]:
+        """What every page says first: of a table that has changed, and of the folder."""
+        changed = self._was_changed or (self._table is not None and files_of(self._table) != self.workspace.files)
+        return [*([CHANGED.format(table=self.table.name)] if changed else []), *self.workspace.notices]
 
     @property
     def input_rule(self) -> InputRule:
@@ -113,14 +127,15 @@ class Desk:
     def overview(self) -> Overview | None:
         """What was seen of the table, read as the policy says."""
         found = self._overview
-        return found[1] if found is not None and found[0] == self.input_rule else None
+        return found[2] if found is not None and found[:2] == (self.input_rule, files_of(self.table)) else None
 
     def look(self) -> None:
         """Look at the table, in a job."""
-        rule = self.input_rule
+        rule, files = self.input_rule, files_of(self.table)
 
         def keep(found: Overview) -> None:
-            self._overview = rule, found
+            self._overview = rule, files, found
+            self._was_changed |= self.workspace.bind(self.table, files)
 
         self.jobs.start(LOOKING, work.look, self.table, rule, then=keep)
 
@@ -164,8 +179,19 @@ class Desk:
             raise PolicyError(*not_toml(self.workspace.text, self.workspace.file.name, str(problem))) from None
 
     def policy(self) -> Policy:
-        """Return the policy as it stands; raise if it is not complete."""
-        return Policy.load(self.workspace.file)
+        """Return the policy as it stands; raise if it is not complete, or names files that may not be opened."""
+        found = Policy.parse(self.workspace.text, str(self.workspace.file))
+        found.method.named_in(self.workspace.file.parent)
+        return self.with_allowed_files(found)
+
+    def with_allowed_files(self, policy: Policy) -> Policy:
+        """Return a policy if the files that its methods name lie below folders that the user named; else raise."""
+        for file in policy.method.named_files:
+            try:
+                self.allowed(file)
+            except UsageError as problem:
+                raise PolicyError(problem.message, problem.hint) from None
+        return policy
 
     def problem(self) -> PolicyError | None:
         """Return why the policy as it stands cannot be used; None if it can."""
@@ -176,25 +202,43 @@ class Desk:
         return None
 
     def change(self, raw: Mapping[str, Any], why: str) -> None:
-        """Make a new state of the policy."""
-        self.workspace.keep(toml.document(raw), why)
+        """Make a new state of the policy; files that are named from a folder of the user's get their whole paths."""
+        text = toml.document(raw)
+        try:
+            made = Policy.parse(text)
+        except PolicyError:  # it may lack decisions: pages tell which
+            self.workspace.keep(text, why)
+            return
+        made.method.named_in(self.folders[0])
+        self.workspace.keep(with_whole_paths(self.with_allowed_files(made), text), why)
 
     def with_changes(self, **sections: Any) -> Policy:
         """Return the policy as it stands with other sections, for a preview; nothing is kept."""
         made = Policy.parse(toml.document({**self.raw, **sections}), "this choice")
-        made.method.named_in(self.workspace.file.parent)
-        return made
+        made.method.named_in(self.folders[0])
+        return self.with_allowed_files(made)
+
+    # --- the release ------------------------------------------------------------------------------------------------
+
+    def keep_verified(self, release: Path, found: Verification) -> None:
+        """Keep what a job found of a release as it is."""
+        self._verified = release, files_of(release), found
+
+    def verified(self, release: Path) -> Verification | None:
+        """Return the checks of a release; None if they were not made since it came, or since its files changed."""
+        found = self._verified
+        return found[2] if found is not None and found[:2] == (release, files_of(release)) else None
 
     # --- what is wrong with columns -----------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Look for what is wrong with the columns of the policy as it stands, in a job."""
-        policy, described = self.policy(), self.overview
+        policy, described, files = self.policy(), self.overview, files_of(self.table)
         if described is None:
             raise UsageError("The table was not looked at yet.", "Open the page Table first.")
 
         def keep(found: Findings) -> None:
-            self._findings = counted_part(policy), found
+            self._findings = counted_part(policy), files, found
 
         self.jobs.start("Checking the columns", work.check, self.table, self.workspace.file, described, then=keep)
 
@@ -202,7 +246,8 @@ class Desk:
         """Return what was found of the columns as they stand; None if they were not checked."""
         found = self._findings
         try:
-            return found[1] if found is not None and found[0] == counted_part(self.policy()) else None
+            of = counted_part(self.policy()), files_of(self.table)
+            return found[2] if found is not None and found[:2] == of else None
         except PolicyError:
             return None
 
@@ -211,14 +256,9 @@ class Desk:
     def counts(self, policy: Policy) -> Profile | None:
         """Return what was counted, under a policy; None if the table was not counted for its columns."""
         found = self._counted
-        if found is None or found.of != counted_part(policy) or found.files != self._files():
+        if found is None or found.of != counted_part(policy) or found.files != files_of(self.table):
             return None
         return restated(found.profile, policy)
-
-    def _files(self) -> Files:
-        """Return the table's files as they are: counts of a table that has changed since are not used."""
-        found = sorted(self.table.iterdir()) if self.table.is_dir() else [self.table]
-        return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in found if file.exists())
 
     @property
     def last_counted(self) -> Profile | None:
@@ -253,7 +293,7 @@ class Desk:
 
     def count(self) -> None:
         """Count the table for the policy as it stands, in a job."""
-        policy, files = self.policy(), self._files()
+        policy, files = self.policy(), files_of(self.table)
 
         def keep(profile: Profile) -> None:
             self._counted = Counted(counted_part(policy), files, profile)
@@ -299,6 +339,13 @@ class Desk:
             return plan(counted, policy.method, policy.requirement)
 
 
+def files_of(place: Path) -> Files:
+    """Return the files of a table or a release as they are: what was found of files that have changed is not used."""
+    found = sorted(place.rglob("*")) if place.is_dir() else [place]
+    told = ((file, file.stat()) for file in found if file.is_file())
+    return tuple((file.relative_to(place).as_posix(), size.st_size, size.st_mtime_ns) for file, size in told)
+
+
 def counted_part(policy: Policy) -> str:
     """Return what counts depend on: columns, input, persons, keys, and what the method counts beside the secret."""
     stated = policy.model_dump(mode="json")
@@ -319,9 +366,13 @@ def open_desk(table: Path | None, policy: Path | None, folder: Path | None) -> D
     home = folder or Path(f"{_stem(table) if table else 'sfumato'}-studio")
     home = home if folder or table is None else table.parent / home
     places = [home.parent, *([table.parent] if table else [Path()]), *([policy.parent] if policy else [])]
+    begun = None if policy is None else Policy.load(policy)  # raises what is wrong with it before a folder is made
     desk = Desk(table, Workspace(home), tuple(places))
-    if policy is not None:
-        desk.workspace.keep(_with_whole_paths(policy), f"began with {policy.name}")
+    if desk.workspace.table is not None and not desk.has_table:
+        desk.open(desk.allowed(desk.workspace.table))
+    if policy is not None and begun is not None:
+        text = with_whole_paths(desk.with_allowed_files(begun), policy.read_text(encoding="utf-8"))
+        desk.workspace.keep(text, f"began with {policy.name}")
     return desk
 
 
@@ -329,12 +380,14 @@ def _stem(table: Path) -> str:
     return table.name.split(".")[0] or "table"
 
 
-def _with_whole_paths(policy: Path) -> str:
-    """Return the text of a policy; files that its method names beside it are named by their whole paths."""
-    named = Policy.load(policy).method.by_whole_paths()
-    text = policy.read_text(encoding="utf-8")
-    if not named:
+def with_whole_paths(policy: Policy, text: str) -> str:
+    """Return the text of a policy; files that its methods name beside it are named by their whole paths."""
+    if not policy.method.named_files:
         return text
     raw = tomllib.loads(text)
-    raw["method"] |= named
+    stated = [(raw, policy.stated_method)]
+    stated += [(raw["columns"][name], rule.method) for name, rule in policy.columns.items() if rule.method is not None]
+    for section, method in stated:
+        if named := method.by_whole_paths():
+            section["method"] |= named
     return toml.document(raw)

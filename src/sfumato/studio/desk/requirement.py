@@ -33,7 +33,7 @@ from sfumato.studio.desk.asking import (
 )
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.rules import Fields, Mistake
-from sfumato.studio.desk.steps import Step, desk_of
+from sfumato.studio.desk.steps import Step, changing, desk_of, seen_desk
 from sfumato.studio.web.pages import form, go, is_fragment, page
 from sfumato.studio.web.pictures import SLIM, Bar, belief_curve, error_bars
 from sfumato.values.profile import Profile
@@ -46,17 +46,18 @@ MOST_ROWS = 100
 MOST_BARS = 14
 NINETEEN_IN_TWENTY = 1.96
 PRIORS = (0.01, 0.1, 0.5)
+NAME, PATH = "Requirement", "/requirement"
 
 
 def step(desk: Desk) -> Step:
     """Return what is asked for."""
     if desk.workspace.is_empty:
-        return Step("Requirement", "/requirement", "not yet", "")
+        return Step(NAME, PATH, "not yet", "")
     try:
         policy = desk.policy()
     except PolicyError:
-        return Step("Requirement", "/requirement", "to decide", "open")
-    return Step("Requirement", "/requirement", policy.method.name, "fine")
+        return Step(NAME, PATH, "to decide", "open")
+    return Step(NAME, PATH, policy.method.name, "fine")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def show(request: Request) -> Response:
 
 def preview(request: Request) -> Response:
     """Show what a choice would give; nothing is kept."""
-    desk, sent = desk_of(request), form(request)
+    desk, sent = seen_desk(request), form(request)
     try:
         found = _outcome(desk, lambda: _asked(desk, sent))
     except Mistake as mistake:
@@ -96,12 +97,13 @@ def preview(request: Request) -> Response:
 
 def save(request: Request) -> Response:
     """Keep the choice as a new state of the policy, and what it would give in the journal."""
-    desk, sent = desk_of(request), form(request)
-    try:
-        method, requirement = _sections(desk, sent)
-    except Mistake as mistake:
-        return _page(request, desk, sent, Outcome(problem=_misread(mistake)), 422)
-    desk.change(desk.raw | {"method": method, "requirement": requirement}, "method and requirement")
+    sent = form(request)
+    with changing(request) as desk:
+        try:
+            method, requirement = _sections(desk, sent)
+        except Mistake as mistake:
+            return _page(request, desk, sent, Outcome(problem=_misread(mistake)), 422)
+        desk.change(desk.raw | {"method": method, "requirement": requirement}, "method and requirement")
     found = _outcome(desk, desk.policy)
     if found.plan is not None:
         desk.note_plan(desk.policy(), found.plan)
@@ -154,7 +156,7 @@ def _page(
     status: int = 200,
     told: str = "",
 ) -> Response:
-    raw = desk.raw
+    seen, raw = desk.workspace.name, desk.raw  # in this order: what is newer than its name is refused later
     method, stated = raw.get("method", {}), raw.get("requirement", {})
     fields: Fields = begun(shown_requirement(stated)) | dict(sent)
     chosen = sent.get("method") or str(method.get("name", ""))
@@ -170,6 +172,7 @@ def _page(
         rows=[_as_sent(place, row, sent) for place, row in enumerate(_rows(desk, stated))],
         outcome=outcome if outcome is not None else _outcome(desk, desk.policy),
         told=told,
+        seen=seen,
         values=[] if counted is None or counted.quasi_identifiers else _most_frequent(counted)[:MOST_ROWS],
     )
 
@@ -294,7 +297,7 @@ def _after(prior: float, gamma: float) -> float:
 
 def backwards(request: Request) -> Response:
     """Find the strictest requirement under which counts are off by no more than was asked; nothing is kept."""
-    desk, sent = desk_of(request), form(request)
+    desk, sent = seen_desk(request), form(request)
     try:
         method, requirement = _sections(desk, sent)
         most = _error_asked(sent)

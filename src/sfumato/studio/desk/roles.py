@@ -19,7 +19,7 @@ from sfumato.publisher.survey.found import Findings, Predictor
 from sfumato.publisher.survey.overview import ColumnView, Overview
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.rules import Fields, Mistake, Rule, changed, problems, shown
-from sfumato.studio.desk.steps import Step, desk_of
+from sfumato.studio.desk.steps import Step, changing, desk_of
 from sfumato.studio.web.pages import form, go, page
 from sfumato.studio.web.pictures import SLIM, Bar, error_bars
 from sfumato.values.attributes import LEFT_OUT_ROLES
@@ -48,20 +48,21 @@ REPEATED = {
 }
 MOST_BARS, NAMED = 10, 3
 COARSER = "Leave it out, make it coarser, or say below why it may be published."
+NAME, PATH = "Roles", "/roles"
 
 
 def step(desk: Desk) -> Step:
     """Return how many columns are left to decide."""
     if desk.workspace.is_empty:
-        return Step("Roles", "/roles", "not yet", "")
+        return Step(NAME, PATH, "not yet", "")
     rules = _rules(desk)
     wrong = sum(any(problems(name, rule)) for name, rule in rules.items())
     secrets = [name for name, rule in rules.items() if rule.get("role") == "sensitive"]
     if wrong:
-        return Step("Roles", "/roles", f"{wrong} to decide", "open")
+        return Step(NAME, PATH, f"{wrong} to decide", "open")
     if not secrets:
-        return Step("Roles", "/roles", "no secret yet", "bad")
-    return Step("Roles", "/roles", f"secret: {', '.join(secrets)[:40]}", "fine")
+        return Step(NAME, PATH, "no secret yet", "bad")
+    return Step(NAME, PATH, f"secret: {', '.join(secrets)[:40]}", "fine")
 
 
 @dataclass
@@ -107,6 +108,7 @@ def _page(
     sent: Mapping[str, str] | None = None,
     sought: str = "",
 ) -> Response:
+    seen = desk.workspace.name  # before anything is read of it: what is newer than its name is refused later
     found = desk.findings()
     lines = [
         line
@@ -126,6 +128,7 @@ def _page(
         mistakes=mistakes or {},
         problem=None if mistakes else desk.problem(),
         sought=sought,
+        seen=seen,
         choices={"roles": ROLES, "bins": BINS, "missing": MISSING, "repeated": REPEATED},
     )
 
@@ -134,7 +137,9 @@ def preview(request: Request) -> Response:
     """Show how one column would be published, while its fields change; nothing is kept."""
     desk, sent = desk_of(request), form(request)
     number = next((int(name.split(".")[0]) for name in sent if name.split(".")[0].isdecimal()), 0)
-    name, rule = [*_rules(desk).items()][number]
+    rules = _rules(desk)
+    _check_listed(sent, list(rules))
+    name, rule = [*rules.items()][number]
     view = _view(desk, name)
     try:
         made = changed(rule, _own(sent, number), view.facts.type if view else "")
@@ -146,7 +151,11 @@ def preview(request: Request) -> Response:
 
 def save(request: Request) -> Response:
     """Keep what was decided as a new state of the policy."""
-    desk, sent = desk_of(request), form(request)
+    with changing(request) as desk:
+        return _saved(request, desk, form(request))
+
+
+def _saved(request: Request, desk: Desk, sent: Mapping[str, str]) -> Response:
     mistakes: dict[str, Mistake] = {}
     rules = _rules(desk)
     _check_listed(sent, list(rules))

@@ -14,43 +14,48 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.errors import UsageError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.methods import load_plan
 from sfumato.methods.plan import Plan
-from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import check_new
 from sfumato.release.verify.verification import Verification
 from sfumato.show.private import write_private
 from sfumato.studio.desk import work
 from sfumato.studio.desk.desk import Desk
-from sfumato.studio.desk.steps import Step, desk_of
+from sfumato.studio.desk.steps import Step, changing, desk_of
 from sfumato.studio.web.pages import form, go, listed, page
 
 PLAN, RELEASE, SIGNED = "plan", "release", "sign-off"
+DRAWN = "a plan is drawn"
+"""What the journal says when a plan is drawn."""
+NAME, PATH = "Sign and publish", "/sign"
 
 
 def step(desk: Desk) -> Step:
     """Return how far signing and publishing are."""
     if desk.workspace.made(RELEASE) is None:
         has_plan = desk.workspace.is_current(PLAN)
-        return Step("Sign and publish", "/sign", "a plan waits for you" if has_plan else "not yet", "open")
+        return Step(NAME, PATH, "a plan waits for you" if has_plan else "not yet", "open")
     current = desk.workspace.is_current(RELEASE)
-    return Step("Sign and publish", "/sign", "published" if current else "published, by an earlier policy", "fine")
+    return Step(NAME, PATH, "published" if current else "published, by an earlier policy", "fine")
 
 
 def show(request: Request) -> Response:
     """Show the plan to sign, and what was published."""
     desk = desk_of(request)
     release = desk.workspace.made(RELEASE)
+    plan, damaged = _readable(desk)
     return page(
         request,
         "sign.html",
         problem=desk.problem() if not desk.workspace.is_empty else None,
-        plan=waiting(desk),
+        plan=plan,
+        damaged=damaged,
+        draws=draws(desk),
         today=datetime.date.today().isoformat(),
         output=desk.workspace.new(RELEASE).name,
         release=release,
-        verification=_verified(release),
+        verification=None if release is None else desk.verified(release),
     )
 
 
@@ -58,6 +63,19 @@ def waiting(desk: Desk) -> Plan | None:
     """Return the plan that can be signed: the last one, if it is of the policy as it stands."""
     file = desk.workspace.made(PLAN)
     return load_plan(file) if file is not None and desk.workspace.is_current(PLAN) else None
+
+
+def _readable(desk: Desk) -> tuple[Plan | None, SfumatoError | None]:
+    """Return the plan that can be signed, or why its file cannot be read."""
+    try:
+        return waiting(desk), None
+    except SfumatoError as problem:
+        return None, problem
+
+
+def draws(desk: Desk) -> int:
+    """Return how many plans were drawn at this desk, whatever the policy was: each tells something that plans hide."""
+    return sum(line["what"] == DRAWN for line in desk.workspace.journal())
 
 
 def to_accept(plan: Plan) -> list[str]:
@@ -68,15 +86,18 @@ def to_accept(plan: Plan) -> list[str]:
 
 def prepare(request: Request) -> Response:
     """Make the plan to sign, in a job."""
-    desk = desk_of(request)
-    stated = desk.workspace.file  # the plan is of this policy, whatever stands when it is ready
-    counted = desk.counts(Policy.load(stated))
-    file = desk.workspace.new(PLAN, ".json")
+    with changing(request) as desk:
+        stated, policy = desk.workspace.file, desk.policy()  # of this policy, whatever stands when the plan is ready
+        counted = desk.counts(policy)
+        file = desk.workspace.new(PLAN, ".json")
 
-    def keep(plan_hash: str) -> None:
-        desk.workspace.remember(PLAN, file, stated, plan_hash=plan_hash)
+        def keep(plan_hash: str) -> None:
+            desk.workspace.remember(PLAN, file, stated, plan_hash=plan_hash)
 
-    desk.jobs.start("Preparing the plan", work.sign, desk.table, stated, file, counted, then=keep)
+        desk.jobs.check_free()
+        if policy.method.draws_plan:  # noted before it is drawn: nobody can look at it and say nothing
+            desk.workspace.note(DRAWN, policy=stated.name, method=policy.method.name, draw=draws(desk) + 1)
+        desk.jobs.start("Preparing the plan", work.sign, desk.table, stated, file, counted, then=keep)
     return go("/sign")
 
 
@@ -105,6 +126,7 @@ def publish(request: Request) -> Response:
         "release": str(folder),
         "promise": plan.guarantee.sentence,
         "accepted": to_accept(plan),
+        **({"plans_drawn": draws(desk)} if desk.policy().method.draws_plan else {}),
         "name": name,
         "office": sent.get("office", "").strip(),
         "date": sent.get("date", "") or datetime.date.today().isoformat(),
@@ -114,10 +136,26 @@ def publish(request: Request) -> Response:
     desk.workspace.remember(SIGNED, record, policy, name=name, plan_hash=plan_hash, release=str(folder))
     desk.workspace.expect(RELEASE, folder, policy)  # it can be there before anybody hears of it
 
-    def keep(holds: bool) -> None:
-        desk.workspace.remember(RELEASE, folder, policy, verified=holds)
+    def keep(found: Verification) -> None:
+        desk.keep_verified(folder, found)
+        desk.workspace.remember(RELEASE, folder, policy, verified=found.holds)
 
     desk.jobs.start("Publishing", work.publish, desk.table, policy, file, folder, then=keep)
+    return go("/sign")
+
+
+def verify(request: Request) -> Response:
+    """Verify the release again, in a job: it reads every row."""
+    desk = desk_of(request)
+    release = desk.workspace.made(RELEASE)
+    if release is None:
+        raise UsageError("There is no release yet.", "Publish one first.")
+
+    def keep(found: Verification) -> None:
+        desk.keep_verified(release, found)
+        desk.workspace.note("release verified", file=str(release), verified=found.holds)
+
+    desk.jobs.start("Verifying", work.verify, release, then=keep)
     return go("/sign")
 
 
@@ -139,14 +177,9 @@ def _output(desk: Desk, name: str) -> Path:
     return desk.workspace.folder / name.strip()
 
 
-def _verified(release: Path | None) -> Verification | None:
-    from sfumato.analyst.release import open_release
-
-    return None if release is None else open_release(release).verify()
-
-
 ROUTES = (
     Route("/sign", show),
     Route("/sign/prepare", prepare, methods=["POST"]),
     Route("/sign/publish", publish, methods=["POST"]),
+    Route("/sign/verify", verify, methods=["POST"]),
 )

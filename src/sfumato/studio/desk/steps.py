@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from starlette.requests import Request
 
 from sfumato.studio.desk.desk import Desk
+from sfumato.studio.web.pages import form
 
 Kind = Literal["fine", "open", "bad", ""]
 
@@ -26,3 +29,21 @@ def desk_of(request: Request) -> Desk:
     """Return the desk that a page is of."""
     found: Desk = request.app.state.shared["desk"]
     return found
+
+
+SEEN = "seen"
+"""The field of every form with the name of the policy that its page was made from."""
+
+
+@contextmanager
+def changing(request: Request) -> Iterator[Desk]:
+    """Give the desk for a change; raise, so that nothing is changed, if its page was made from an earlier policy."""
+    desk = desk_of(request)
+    with desk.workspace.changing(form(request).get(SEEN)):
+        yield desk
+
+
+def seen_desk(request: Request) -> Desk:
+    """Return the desk for what is only shown; raise if the page of the form was made from an earlier policy."""
+    with changing(request) as desk:
+        return desk

@@ -28,14 +28,15 @@ MOST_OFFERED = 50
 FEW = 12
 """Different numbers up to which each is drawn by itself."""
 BARS = 10
+NAME, PATH = "Table", "/table"
 
 
 def step(desk: Desk) -> Step:
     """Return which table it is."""
     if not desk.has_table:
-        return Step("Table", "/table", "choose one", "open")
+        return Step(NAME, PATH, "choose one", "open")
     seen = desk.overview
-    return Step("Table", "/table", desk.table.name if seen is None else f"{seen.rows:,} rows", "fine")
+    return Step(NAME, PATH, desk.table.name if seen is None else f"{seen.rows:,} rows", "fine")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from sfumato.publisher.survey import findings
 from sfumato.publisher.survey.found import Findings
 from sfumato.publisher.survey.overview import Overview, overview
 from sfumato.publisher.table import Table, check_original, profile, scan
+from sfumato.release.verify.verification import Verification
 from sfumato.show.private import write_private
 from sfumato.studio.desk.jobs import Report
 from sfumato.values.arrays import Progress
@@ -67,15 +68,23 @@ def sign(report: Report, table: Path, policy: Path, file: Path, counted: Profile
     return str(made.to_dict()["plan_hash"])
 
 
-def publish(report: Report, table: Path, policy: Path, plan: Path, folder: Path) -> bool:
-    """Publish a plan and verify the release; return whether every check holds."""
+def publish(report: Report, table: Path, policy: Path, plan: Path, folder: Path) -> Verification:
+    """Publish a plan and verify the release."""
     from sfumato.methods import load_plan
     from sfumato.publisher.publish import publish, rows_read
 
     opened, made = scan(table, Policy.load(policy)), load_plan(plan)
     release = publish(opened, made, folder, progress=rows_told(report, "Writing the release", rows_read(made)))
     report("Verifying the release", 0, None)
-    return release.verify().holds
+    return release.verify()
+
+
+def verify(report: Report, release: Path) -> Verification:
+    """Check everything that a release can prove by itself."""
+    from sfumato.analyst.release import open_release
+
+    report("Verifying the release", 0, None)
+    return open_release(release).verify()
 
 
 def audit(report: Report, table: Path, policy: Path, release: Path, file: Path) -> str:

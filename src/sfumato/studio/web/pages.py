@@ -16,9 +16,13 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 
 STATIC = Path(__file__).parent / "static"
+
+
+class Outdated(UsageError):
+    """A change of something that has been changed since the page was loaded: it is refused, and answered 409."""
 
 
 @cache
@@ -30,9 +34,17 @@ def environment() -> Environment:
 
 
 def application(
-    routes: Iterable[BaseRoute], csrf: str, shared: Mapping[str, Any], on_end: Callable[[], None] | None = None
+    routes: Iterable[BaseRoute],
+    csrf: str,
+    shared: Mapping[str, Any],
+    *,
+    problem: str = "problem.html",
+    on_end: Callable[[], None] | None = None,
 ) -> ASGIApp:
-    """Return an application of these routes. `shared`: what all its templates may use; `on_end`: called at its end."""
+    """Return an application of these routes.
+
+    `shared`: what all its templates may use; `problem`: the template of what went wrong; `on_end`: called at its end.
+    """
     from contextlib import asynccontextmanager
 
     @asynccontextmanager
@@ -44,10 +56,10 @@ def application(
     static = Mount("/static", StaticFiles(directory=STATIC))
     app = Starlette(
         routes=[*routes, static],
-        exception_handlers={SfumatoError: _told, HTTPException: _not_found},  # type: ignore[dict-item]
+        exception_handlers={SfumatoError: _told, HTTPException: _not_found, OSError: _no_file, Exception: _unforeseen},  # type: ignore[dict-item]
         lifespan=lifespan,
     )
-    app.state.csrf, app.state.shared = csrf, dict(shared)
+    app.state.csrf, app.state.shared, app.state.problem = csrf, dict(shared), problem
     return app
 
 
@@ -78,19 +90,38 @@ def is_fragment(request: Request) -> bool:
     return request.headers.get("x-fragment") == "1"
 
 
+def _no_file(request: Request, problem: OSError) -> Response:
+    return _told(request, UsageError(f"A file cannot be read or written: {problem}.", "See to that, and try it again."))
+
+
 def _told(request: Request, problem: SfumatoError) -> Response:
     """Say what went wrong and what to do, as a page or as the part of one that was asked for."""
-    template = "problem_part.html" if is_fragment(request) else "problem.html"
-    return page(request, template, 422, title="That did not work", message=problem.message, hint=problem.hint)
+    template = "problem_part.html" if is_fragment(request) else request.app.state.problem
+    status = 409 if isinstance(problem, Outdated) else 422
+    return page(request, template, status, title="That did not work", message=problem.message, hint=problem.hint)
 
 
 def _not_found(request: Request, problem: HTTPException) -> Response:
     what = {404: "There is no such page.", 405: "This page takes no such request."}.get(problem.status_code, "")
     return page(
         request,
-        "problem.html",
+        request.app.state.problem,
         problem.status_code,
         title="Nothing here",
         message=what or problem.detail,
         hint="Go back to the start.",
+    )
+
+
+def _unforeseen(request: Request, problem: Exception) -> Response:
+    """Say that it is a mistake of ours; where it is stands in the terminal, since the server shows what it raises."""
+    # of the templates the plainest: what went wrong may go wrong again on a page that tells more
+    return page(
+        request,
+        "problem_part.html" if is_fragment(request) else "problem.html",
+        500,
+        title="That did not work",
+        message="This is a mistake of sfumato.",
+        hint="Nothing that was saved is lost. Go back and try it again. If it stays, please report it, with what the "
+        "terminal shows.",
     )
