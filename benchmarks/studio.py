@@ -3,8 +3,9 @@
 previews   time from a slider to new figures; limit 200 ms for 95 of 100. A preview is a request over the loopback, from
            the form that is sent to the part of the page that comes back. On FILE (adult_complete_45222.csv, of 45,222
            rows; left out without it) and on 10 million rows that are made up.
-memory     peak memory while N rows (20 million unless said) are looked at, counted, planned, signed, published and
-           verified by the forms of the page, beside the commands of each step; limit 1.2 times
+memory     peak memory while N rows (20 million unless said) are looked at, counted, planned, signed, published,
+           verified, audited and reported by the forms of the page, beside the commands of each step; the peak of the
+           whole story is at most 1.2 times that of the commands
 cancel     time from the button to its answer while rows are being published, when nothing of them is left; limit 1 s
 columns    time of the page of roles of a table with 200 columns
 
@@ -127,6 +128,10 @@ class Site:
             time.sleep(0.05)
         assert "failed" not in text, text
 
+    def seen(self) -> list[tuple[str, str]]:
+        """Return the field with the name of the policy that stands."""
+        return [("seen", re.findall(r'name="seen" value="([^"]*)"', self.get("/sign"))[0])]
+
     def signed(self, name: str) -> list[tuple[str, str]]:
         """Return the form to sign with every limit ticked, of the plan that the page shows."""
         page = self.get("/sign")
@@ -180,7 +185,7 @@ def _preview(site: Site, choice: dict[str, str], number: int) -> float:
     """Return the seconds of one preview, another one each time."""
     moved = f"{30 + number * 0.4:.1f}"
     fields = {"rho1": "20", "rho2": moved, "others1": "20", "others2": moved, "v0.rho2": moved}
-    fields |= {"tolerance": f"{2 + number / 50:.2f}", **choice}
+    fields |= {"tolerance": f"{2 + number / 50:.2f}", **choice, "seen": "policy-0001.toml"}
     start = perf_counter()
     text = site.post("/requirement/preview", [*fields.items()], **{"x-fragment": "1"})
     seconds = perf_counter() - start
@@ -247,24 +252,30 @@ def watched(process: int) -> Iterator[Peaks]:
 def memory(table: Path, rows: int, folder: Path) -> None:
     """Take the same steps by commands and by the page, one after the other."""
     stated, plan, release = policy(folder, LARGE), str(folder / "plan.json"), str(folder / "by-commands")
-    given = [str(table), str(stated)]
+    given, audit = [str(table), str(stated)], str(folder / "audit.json")
     with opened(table, stated, folder / "memory-studio") as site:
         steps: list[tuple[str, list[list[str]], Callable[[], None]]] = [
             ("look at the table", [["init", str(table), "-o", str(folder / "proposal.toml")]], lambda: _look(site)),
             ("count", [["profile", *given]], lambda: site.job("/requirement/count")),
-            ("plan", [["plan", *given, "-o", plan]], lambda: site.job("/sign/prepare")),
+            ("plan", [["plan", *given, "-o", plan]], lambda: site.job("/sign/prepare", site.seen())),
             ("publish and verify", [["publish", *given, "--plan", plan, "-o", release], ["verify", release]],
              lambda: site.job("/sign/publish", site.signed("release"))),
+            ("audit", [["audit", str(table), release, "--policy", str(stated), "-o", audit]],
+             lambda: site.job("/audit/run")),
+            ("report", [["report", *given, release, "--audit", audit, "-o", str(folder / "report.html")]],
+             lambda: site.job("/audit/report")),
         ]  # fmt: skip
-        print(f"memory in MB, {rows:,} rows     commands   its job   server and job together")
+        print(f"memory in MB, {rows:,} rows     commands   its job   server and job together   ratio")
         most, whole, by_page = 0.0, 0.0, Peaks()
         for name, lines, do in steps:
             commands = [_command(line) for line in lines]
             with watched(site.process.pid) as found:
                 do()
             resident = max(each.own for each in commands)
-            print(f"  {name:<28} {resident:8.0f} {found.child:9.0f} {found.together:25.0f}", flush=True)
-            most, whole = max(most, resident), max([whole, *(each.together for each in commands)])
+            together = max(each.together for each in commands)
+            told = f"{found.child:9.0f} {found.together:25.0f} {found.together / together:7.2f}"
+            print(f"  {name:<28} {resident:8.0f} {told}", flush=True)
+            most, whole = max(most, resident), max(whole, together)
             by_page = Peaks(*map(max, zip(astuple(by_page), astuple(found), strict=True)))
         assert (site.folder / "release" / "manifest.json").exists()
     print(f"  the server itself: {by_page.own:.0f} resident")
@@ -291,7 +302,7 @@ def cancel(table: Path, folder: Path) -> None:
     stated = policy(folder, LARGE, '[output]\nformat = "csv"\n')  # slow enough to be caught in the middle
     seconds = []
     with opened(table, stated, folder / "cancel-studio") as site:
-        site.job("/sign/prepare")
+        site.job("/sign/prepare", site.seen())
         for number in range(CANCELS):
             site.post("/sign/publish", site.signed(f"release-{number}"))
             while not any(file.stat().st_size for file in site.folder.glob(".release-*.partial-*/*")):

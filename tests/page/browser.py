@@ -1,4 +1,8 @@
-"""Debian's headless Chromium, spoken to through pipes: what a page looks like, loads and complains of."""
+"""Debian's headless Chromium, spoken to through pipes: what a page looks like, loads and complains of.
+
+The network is blocked, in two ways: no name and no address but that of the loopback leads anywhere, and each request is
+held until it is seen where it goes. One that would go elsewhere fails, and so does the test (`elsewhere`).
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--hide-scrollbars", "--remote-debugging-pipe",
+    "--hide-scrollbars", "--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )  # fmt: skip
+HERE = ("127.0.0.1", "")
+"""Hosts that may be asked: the loopback, and none at all, as of a file."""
 KEYS = {
     "Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, ""),
     "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, ""), "Backspace": (8, ""),
@@ -49,24 +56,42 @@ class Browser:
     session: str = ""
     number: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    """The addresses outside of this machine that were asked for; nobody answered."""
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the DevTools protocol; keep the events that come before its answer."""
+        number = self._send(method, parameters)
+        while (message := self._message()).get("id") != number:
+            self.events.append(message)
+        assert "error" not in message, message
+        return dict(message["result"])
+
+    def _send(self, method: str, parameters: dict[str, Any]) -> int:
         self.number += 1
         call = {"id": self.number, "method": method, "params": parameters}
         self.to.write(json.dumps(call | ({"sessionId": self.session} if self.session else {})).encode() + b"\0")
         self.to.flush()
-        while (message := self._message()).get("id") != self.number:
-            self.events.append(message)
-        assert "error" not in message, message
-        return dict(message["result"])
+        return self.number
 
     def _message(self) -> dict[str, Any]:
         text = bytearray()
         while (letter := self.back.read(1)) != b"\0":
             assert letter, "the browser has ended"
             text += letter
-        return dict(json.loads(text))
+        message = dict(json.loads(text))
+        if message.get("method") == "Fetch.requestPaused":
+            self._let_go(message["params"])
+        return message
+
+    def _let_go(self, held: dict[str, Any]) -> None:
+        """Let a request go on to this machine; let any other fail."""
+        address, which = held["request"]["url"], {"requestId": held["requestId"]}
+        if (urlsplit(address).hostname or "") in HERE:
+            self._send("Fetch.continueRequest", which)
+        else:
+            self.elsewhere.append(address)
+            self._send("Fetch.failRequest", which | {"errorReason": "BlockedByClient"})
 
     def attach(self) -> None:
         """Open the tab."""
@@ -74,6 +99,7 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Log", "Runtime", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Fetch.enable", patterns=[{"urlPattern": "*"}])
 
     def open(self, page: Path | str, width: int, theme: str = "light", media: str = "screen") -> None:
         """Load a page, of a file or an address, as a screen of this width, or paper, shows it."""
@@ -162,6 +188,7 @@ def browsing() -> Iterator[Browser]:
             try:
                 browser.attach()
                 yield browser
+                assert browser.elsewhere == []
                 browser.session = ""
                 browser.ask("Browser.close")
             finally:

@@ -113,6 +113,28 @@ def test_what_the_checks_look_for_is_found(browser: Browser, tmp_path: Path) -> 
     assert browser.evaluate(PALE) != []
 
 
+def test_a_request_to_elsewhere_fails_and_is_told(browser: Browser, tmp_path: Path) -> None:
+    bad = tmp_path / "elsewhere.html"
+    addresses = ["http://pages.example/a.png", "http://192.0.2.1/b.png", "http://127.0.0.2/c.png", "http://[::1]/d.png"]
+    bad.write_text("".join(f'<img src="{address}">' for address in addresses))
+    browser.open(bad, PHONE)
+    assert browser.evaluate("[...document.images].some(e => e.naturalWidth)") is False
+    assert sorted(browser.elsewhere) == sorted(addresses)
+    browser.elsewhere.clear()  # else the browser would fail its tests at its end
+
+
+def test_no_name_leads_anywhere_even_if_nobody_looks(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "unseen.html"
+    page.write_text('<img src="http://localhost:8321/a.png"><img src="http://192.0.2.1/b.png">')
+    browser.ask("Fetch.disable")
+    try:
+        browser.open(page, PHONE)
+        failed = [e["params"]["errorText"] for e in browser.events if e.get("method") == "Network.loadingFailed"]
+        assert failed == ["net::ERR_NAME_NOT_RESOLVED"] * 2
+    finally:
+        browser.ask("Fetch.enable", patterns=[{"urlPattern": "*"}])
+
+
 def test_a_browser_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFUMATO_BROWSER", "no-such-browser")
     with pytest.raises(pytest.fail.Exception, match="install chromium"):

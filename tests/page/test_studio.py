@@ -83,10 +83,10 @@ class Mouse:
         self.browser.click(selector)
 
     def choose(self, selector: str, value: str) -> None:
-        """Open the list by a click; headless Chromium draws it outside of the page, so the line is found by keys."""
+        """Open the list by a click, and click the line."""
+        _draw_lists_inside(self.browser)
         self.browser.click(selector)
-        _down_to(self.browser, selector, value)
-        self.browser.press("Enter")
+        self.browser.click(f"{selector} option[value={json.dumps(value)}]")
 
     def write(self, selector: str, text: str) -> None:
         self.browser.click(selector)
@@ -131,8 +131,18 @@ class Keyboard:
             self.browser.press("ArrowLeft")
 
 
+def _draw_lists_inside(browser: Browser) -> None:
+    """Have the page draw its lists: Chromium draws them in a window of their own, where no click of ours arrives."""
+    for domain in ("DOM", "CSS"):
+        browser.ask(f"{domain}.enable")
+    frame = browser.ask("Page.getFrameTree")["frameTree"]["frame"]["id"]
+    sheet = browser.ask("CSS.createStyleSheet", frameId=frame)["styleSheetId"]
+    rule = "select, ::picker(select) { appearance: base-select }"
+    browser.ask("CSS.setStyleSheetText", styleSheetId=sheet, text=rule)
+
+
 def _down_to(browser: Browser, selector: str, value: str) -> None:
-    """Go down a list to a value; a list that is open takes it when Enter is pressed."""
+    """Go down a list to a value."""
     of = f"document.querySelector({json.dumps(selector)})"
     place = f"[...{of}.options].findIndex(option => option.value === {json.dumps(value)}) - {of}.selectedIndex"
     for _ in range(browser.evaluate(place)):

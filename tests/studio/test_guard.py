@@ -149,3 +149,20 @@ def test_the_server_listens_on_the_loopback_alone(site: Served) -> None:
     for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
         with socket.socket(family) as outside, pytest.raises(ConnectionRefusedError):
             outside.connect((address, site.port))
+
+
+def test_a_second_studio_is_not_driven_by_what_the_first_one_gave(site: Served) -> None:
+    """Cookies know no ports: a browser sends those of one studio to the other, too."""
+    with served(lambda csrf: application([Route("/page", _told, methods=["GET", "POST"])], csrf, {})) as other:
+        assert site.cookie.split("=")[0] != other.cookie.split("=")[0]  # neither takes the other's place in a browser
+        renamed = f"{other.cookie.split('=')[0]}={site.cookie.split('=')[1]}"
+        for cookie in (site.cookie, renamed):
+            assert other.get("/page", cookie=cookie).status == 403
+            assert other.post("/page", cookie=cookie).status == 403
+        both = f"{site.cookie}; {other.cookie}"
+        assert other.get("/page", cookie=both).status == 200
+        foreign = {"cookie": both, "origin": other.origin, "x_csrf_token": site.keys.csrf}
+        assert other.ask("POST", "/page", b"", **foreign).status == 403
+        assert other.post("/page", cookie=both, origin=site.origin).status == 403
+        assert other.get("/page", cookie=both, sec_fetch_site="same-site").status == 403  # a page of the first one asks
+        assert other.ask("GET", f"/enter?token={site.tokens[-1]}").status == 403

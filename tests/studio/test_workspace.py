@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.errors import UsageError
 from sfumato.studio.desk.workspace import Workspace
 
 
@@ -84,11 +83,15 @@ def test_what_was_made_and_is_gone_is_not_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"done": 1, "undone": [], "made": {}}', '{"done": ["x"]}'])
-def test_a_damaged_state_is_told(tmp_path: Path, text: str) -> None:
-    Workspace(tmp_path).keep("a", "change")
+def test_a_damaged_state_is_told_and_kept_aside(tmp_path: Path, text: str) -> None:
+    for policy in "ab":
+        Workspace(tmp_path).keep(policy, "change")
     (tmp_path / "state.json").write_text(text)
-    with pytest.raises(UsageError, match="damaged"):
-        Workspace(tmp_path)
+    found = Workspace(tmp_path)
+    assert (found.text, found.can_undo, found.made("plan")) == ("b", True, None)
+    assert "was damaged" in found.notices[0]
+    assert (tmp_path / "state.damaged.json").read_text() == text
+    assert Workspace(tmp_path).text == "b"
 
 
 def test_a_line_of_the_journal_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
