@@ -115,7 +115,7 @@ def test_without_noise_associations_are_those_of_the_table(real_data: Callable[[
     exposed = [r for r in rows if r["sex"] == "Female"]
     others = [r for r in rows if r["sex"] != "Female"]
     risk = [sum(r["occupation"] == "Sales" for r in part) / len(part) for part in (exposed, others)]
-    difference, ratio, odds = release.risks("sex = 'Female'", "occupation = 'Sales'").measures
+    difference, ratio, odds, *_ = release.risks("sex = 'Female'", "occupation = 'Sales'").measures
     assert difference.estimate == pytest.approx(risk[0] - risk[1], abs=1e-9)
     assert ratio.estimate == pytest.approx(risk[0] / risk[1])
     assert odds.estimate == pytest.approx(risk[0] / (1 - risk[0]) * (1 - risk[1]) / risk[1])
@@ -127,7 +127,7 @@ def test_risks_are_those_of_the_counts(release: Release) -> None:
         float(release.sql(f"SELECT COUNT(*) FROM release WHERE {a}job = 'cook' AND {b}sex = 'F'").value[0])
         for a, b in (("", ""), ("NOT ", ""), ("", "NOT "), ("NOT ", "NOT "))
     ]
-    (_, ratio, odds) = release.risks("sex = 'F'", "job = 'cook'").measures
+    (_, ratio, odds, *_) = release.risks("sex = 'F'", "job = 'cook'").measures
     a, b, c, d = counts
     assert ratio.estimate == pytest.approx(a / (a + b) * (c + d) / c)
     assert odds.estimate == pytest.approx(a * d / (b * c))

@@ -7,32 +7,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
-from sfumato.analyst.answer import Target, check_target
-from sfumato.analyst.ask.cells import Question
-from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
-from sfumato.analyst.ask.where import parsed
+from sfumato.analyst.answer import Target
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.analyst.counting.tally import COUNT, Truths
 from sfumato.analyst.randomized.channel import randomization_of
-from sfumato.analyst.randomized.figures import source_of
 from sfumato.analyst.tables import JointTable, table
-from sfumato.analyst.two_by_two import Strength, two_by_two
+from sfumato.analyst.two_by_two import Strength
 from sfumato.analyst.two_way import Association, IndependenceTest, Normaliser, associate
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
 from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn
-from sfumato.values.arrays import FloatArray, IntArray
 
 NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
 ROWS_PER_CELL = 30
 """Published rows of a table, for each of its cells, from which on the uncertainty coefficient has an interval."""
 UNCORRECTED, CLASSICAL = "The published rows, uncorrected", "The classical estimate"
-UNKNOWN = 0.5
-"""The truth of a condition on a missing value."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,7 @@ def association(
     measures = _without_rough_intervals(found.measures, joint)
     notes = (
         "The test of independence is for the population, whatever the intervals are for.",
-        *_notes(measures),
+        *notes_of(measures),
         *(joint.notes if by_groups else ()),
     )
     naive = CLASSICAL if by_groups else UNCORRECTED
@@ -129,60 +119,6 @@ def _are_independent(release: CountedRelease, first: str, second: str) -> bool:
     if release.manifest.in_buckets:
         return not {first, second} & {part.name for part in release.manifest.only_in_buckets}
     return randomization_of(release).are_independent(first, second)
-
-
-@not_too_deep
-def risks(
-    release: CountedRelease,
-    exposed: str,
-    outcome: str,
-    where: str = "",
-    *,
-    target: Target = "table",
-    level: float = 0.95,
-) -> Comparison:
-    """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
-    check_target(target, level)
-    trees = [_tree(release, text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
-    names = frozenset().union(*map(column_names, trees))
-    source = source_of(release, names)
-    conditions = _Conditions(
-        split_condition(release, trees[0], source.domain),
-        *(split_condition(release, tree, source.domain, selects=False) for tree in trees[1:]),
-    )
-    condition = replace(conditions.joined, columns=names)
-    question = Question(release, (), ((),), condition, (COUNT,), (COUNT * COUNT,), target=target, by_value=True)
-    source.require_inverse(question, ())
-    figures = source.figures(question, (), conditions.place, 4)
-    cells: FloatArray = figures.total(COUNT).reshape(2, 2)
-    measures = two_by_two(cells, figures.joint_covariance(COUNT, target), figures.published().reshape(2, 2), level)
-    what = f"{outcome} where {exposed}, against all others"
-    by_groups = release.manifest.in_buckets
-    said = (*_notes(measures), *(figures.notes() if by_groups else ()), *source.notes(question))
-    naive = CLASSICAL if by_groups else UNCORRECTED
-    return Comparison(what, measures, None, target, level, said, naive)
-
-
-@dataclass(frozen=True)
-class _Conditions:
-    """Who is asked, who is exposed, and the outcome; the atoms of all three stand one after the other."""
-
-    where: Condition
-    exposed: Condition
-    outcome: Condition
-
-    @property
-    def joined(self) -> Condition:
-        """The selection of rows, with the atoms of all three."""
-        return replace(self.where, atoms=self.where.atoms + self.exposed.atoms + self.outcome.atoms)
-
-    def place(self, pattern: Truths) -> IntArray:
-        """Return the cell of each value: exposed with the outcome, or without; not exposed likewise; -1 if unknown."""
-        first, second = len(self.where.atoms), len(self.where.atoms) + len(self.exposed.atoms)
-        asked = self.where.selected(pattern[:first])
-        exposed, outcome = self.exposed.truth(pattern[first:second]), self.outcome.truth(pattern[second:])
-        known = asked & (exposed != UNKNOWN) & (outcome != UNKNOWN)
-        return np.where(known, 2 * (1 - exposed) + (1 - outcome), -1).astype(np.int64)
 
 
 def _without_rough_intervals(measures: tuple[Strength, ...], joint: JointTable) -> tuple[Strength, ...]:
@@ -197,18 +133,8 @@ def _without_rough_intervals(measures: tuple[Strength, ...], joint: JointTable) 
     return rough, *measures[1:]
 
 
-def _tree(release: CountedRelease, text: str, needed: str) -> exp.Expression | None:
-    if not text.strip():
-        if needed:
-            raise UsageError(
-                f"--{needed} needs a condition: who are the exposed, and what is the outcome?",
-                "Or name two columns: --between sex,diagnosis",
-            )
-        return None
-    return parsed(text, manifest_types(release))
-
-
-def _notes(measures: tuple[Strength, ...]) -> tuple[str, ...]:
+def notes_of(measures: tuple[Strength, ...]) -> tuple[str, ...]:
+    """Return what is said of single measures."""
     return tuple(f"{measure.name}: {measure.note}" for measure in measures if measure.note)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer, Estimator, Target
     from sfumato.analyst.associations import Comparison
     from sfumato.analyst.power import Power
+    from sfumato.analyst.stratified import Standard
     from sfumato.analyst.tables import JointTable
     from sfumato.analyst.two_way import Normaliser
     from sfumato.release.verify.verification import Verification
@@ -149,15 +150,29 @@ class Release(CountedRelease, Result):
         return association(self, first, second, where, target=target, level=level, normaliser=normaliser)
 
     def risks(
-        self, exposed: str, outcome: str, where: str = "", *, target: Target = "table", level: float = 0.95
+        self,
+        exposed: str,
+        outcome: str,
+        where: str = "",
+        *,
+        strata: str | Sequence[str] = (),
+        standard: Standard = "all",
+        weight: str = "",
+        cluster: str = "",
+        target: Target = "table",
+        level: float = 0.95,
     ) -> Comparison:
-        """Return risk difference, risk ratio and odds ratio of an outcome; both are conditions on any columns.
+        """Return risk difference, risk ratio, odds ratio and the two risks; both conditions may be on any columns.
 
-        Records for which a condition is unknown (a missing value) are left out.
+        With `strata` (columns, randomized or not) measures are pooled over them as Mantel and Haenszel do, and risks
+        are standardised to the strata of `all` records, of the `exposed` or of the `others`. `weight` names survey
+        weights; `cluster`, for the population, a column whose rows were sampled together. Records for which a condition
+        is unknown (a missing value) are left out.
         """
-        from sfumato.analyst.associations import risks
+        from sfumato.analyst.risks import Design, risks
 
-        return risks(self, exposed, outcome, where, target=target, level=level)
+        design = Design.of(strata, standard, weight, cluster)
+        return risks(self, exposed, outcome, where, design, target=target, level=level)
 
     def power(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -45,14 +45,20 @@ def two_by_two(
             "Name one value of each variable: it is compared with all the others together.",
         )
     check_level(level)
-    return tuple(
-        _compared(quotient, x.ravel(), covariance.reshape(4, 4), published.ravel(), level)
-        for quotient in (RISK_DIFFERENCE, RISK_RATIO, ODDS_RATIO)
-    )
+    given = (x.ravel(), covariance.reshape(4, 4), published.ravel(), level)
+    return tuple(_compared(measure, *given) for measure in MEASURES)
+
+
+def two_risks(
+    x: FloatArray, covariance: FloatArray, published: FloatArray, level: float = 0.95
+) -> tuple[Strength, ...]:
+    """Return the risk of the exposed, a/(a + b), and that of the others, c/(c + d)."""
+    names = ("risk of the exposed", "risk of the others")
+    return tuple(_risk(row, name, x, covariance, published, level) for row, name in enumerate(names))
 
 
 @dataclass(frozen=True, eq=False)
-class _Quotient:
+class Measured:
     """A measure of a 2 x 2 table as a quotient of two sums of products of cells."""
 
     name: str
@@ -64,8 +70,12 @@ class _Quotient:
     top_hidden: str  # what to say where the numerator is not told apart from 0
     bottom_hidden: str
 
+    def named(self, name: str) -> Measured:
+        """Return it under another name."""
+        return replace(self, name=name)
 
-def _products(*pairs: tuple[int, int]) -> FloatArray:
+
+def products_of(*pairs: tuple[int, int]) -> FloatArray:
     """Return Q with z'Q z/2 = the sum of the products z_i z_j."""
     q = np.zeros((4, 4))
     for i, j in pairs:
@@ -74,30 +84,30 @@ def _products(*pairs: tuple[int, int]) -> FloatArray:
 
 
 A, B, C, D = range(4)
-RISK_DIFFERENCE = _Quotient(
+RISK_DIFFERENCE = Measured(
     "risk difference",
-    _products((A, D)) - _products((B, C)),
-    _products((A, C), (A, D), (B, C), (B, D)),
+    products_of((A, D)) - products_of((B, C)),
+    products_of((A, C), (A, D), (B, C), (B, D)),
     -1.0,
     1.0,
     ((A, B), (C, D)),
     "",
     "The number of records in a row is not told apart from 0.",
 )
-RISK_RATIO = _Quotient(
+RISK_RATIO = Measured(
     "risk ratio",
-    _products((A, C), (A, D)),
-    _products((A, C), (B, C)),
+    products_of((A, C), (A, D)),
+    products_of((A, C), (B, C)),
     0.0,
     math.inf,
     ((A, B), (C, D), (A,), (C,)),
     "The first risk is not told apart from 0.",
     "The second risk is not told apart from 0: there is no upper end.",
 )
-ODDS_RATIO = _Quotient(
+ODDS_RATIO = Measured(
     "odds ratio",
-    _products((A, D)),
-    _products((B, C)),
+    products_of((A, D)),
+    products_of((B, C)),
     0.0,
     math.inf,
     ((A,), (B,), (C,), (D,)),
@@ -106,24 +116,53 @@ ODDS_RATIO = _Quotient(
 )
 
 
-def _compared(quotient: _Quotient, z: FloatArray, covariance: FloatArray, counts: FloatArray, level: float) -> Strength:
-    top, bottom = (float(z @ q @ z) / 2 for q in (quotient.top, quotient.bottom))
-    gradients = np.array([quotient.top @ z, quotient.bottom @ z])
-    spread = gradients @ covariance @ gradients.T  # of top and bottom
-    lower, upper = _fieller(top, bottom, spread, level, quotient.lowest < 0)
+RISK = replace(
+    RISK_RATIO,
+    highest=1.0,
+    positive=(),
+    top_hidden="",
+    bottom_hidden="The number of records in a row is not told apart from 0.",
+)
+MEASURES = (RISK_DIFFERENCE, RISK_RATIO, ODDS_RATIO)
+
+
+def _compared(measure: Measured, z: FloatArray, covariance: FloatArray, counts: FloatArray, level: float) -> Strength:
+    top, bottom = (float(z @ q @ z) / 2 for q in (measure.top, measure.bottom))
+    gradients = np.array([measure.top @ z, measure.bottom @ z])
+    below = float(counts @ measure.bottom @ counts)
+    naive = float(counts @ measure.top @ counts) / below if below > 0 else math.nan
+    is_there = all(z[list(cells)].sum() > 0 for cells in measure.positive)
+    return compared(measure, (top, bottom, gradients @ covariance @ gradients.T, naive), level, is_there)
+
+
+def compared(
+    measure: Measured, parts: tuple[float, float, FloatArray, float], level: float, is_there: bool = True
+) -> Strength:
+    """Return a measure of its top, its bottom, the spread of both, and the figure of the published rows."""
+    top, bottom, spread, naive = parts
+    lower, upper = _fieller(top, bottom, spread, level, measure.lowest < 0)
     notes = [
-        quotient.top_hidden if lower <= 0 else "",
-        quotient.bottom_hidden if math.isinf(upper) else "",
+        measure.top_hidden if lower <= 0 else "",
+        measure.bottom_hidden if math.isinf(upper) else "",
     ]
     estimate = error = math.nan
-    if all(z[list(cells)].sum() > 0 for cells in quotient.positive):
-        estimate = min(max(top / bottom, quotient.lowest), quotient.highest)
+    if is_there and bottom > 0:
+        estimate = min(max(top / bottom, measure.lowest), measure.highest)
         error = math.sqrt(max(np.array([1, -estimate]) @ spread @ np.array([1, -estimate]), 0.0)) / bottom
-    below = float(counts @ quotient.bottom @ counts)
-    naive = float(counts @ quotient.top @ counts) / below if below > 0 else math.nan
-    lower, upper = (min(max(end, quotient.lowest), quotient.highest) for end in (lower, upper))
+    lower, upper = (min(max(end, measure.lowest), measure.highest) for end in (lower, upper))
     note = " ".join(filter(None, notes))
-    return Strength(quotient.name, estimate, error, lower, upper, naive, naive - estimate, note)
+    return Strength(measure.name, estimate, error, lower, upper, naive, naive - estimate, note)
+
+
+def _risk(row: int, name: str, z: FloatArray, covariance: FloatArray, counts: FloatArray, level: float) -> Strength:
+    """Return the risk of the exposed, a/(a + b), or of the others, c/(c + d)."""
+    cells, adding = np.zeros(4), np.zeros(4)
+    cells[2 * row], adding[2 * row : 2 * row + 2] = 1, 1
+    both = np.array([cells, adding])
+    (top, bottom), (case, everybody) = both @ z.ravel(), both @ counts.ravel()
+    naive = float(case / everybody) if everybody > 0 else math.nan
+    share = RISK.named(name)
+    return compared(share, (float(top), float(bottom), both @ covariance @ both.T, naive), level)
 
 
 def _fieller(top: float, bottom: float, spread: FloatArray, level: float, signed: bool) -> tuple[float, float]:
