@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from sfumato.analyst.release import Release
 from sfumato.analyst.stratified import Strata
+from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from tests.analyst.test_sql_expressions import Reference
@@ -251,3 +253,12 @@ def test_what_cannot_be_asked(
     with pytest.raises(UsageError, match=complaint) as refused:
         release.risks("smokes = 'yes'", "job = 'cook'", **given)
     assert refused.value.hint
+
+
+def test_the_command_pools_and_standardises(release: Release) -> None:
+    given = ["associate", str(release.folder), "--exposed", "smokes = 'yes'", "--outcome", "job = 'cook'"]
+    told = CliRunner().invoke(app, [*given, "--strata", "region,age", "--weight", "w", "--target", "population"])
+    assert told.exit_code == 0, told.output
+    assert all(name in told.output for name in NAMES)
+    wrong = CliRunner().invoke(app, ["associate", str(release.folder), "--between", "region,job", "--strata", "age"])
+    assert wrong.exit_code == 2

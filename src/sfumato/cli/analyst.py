@@ -114,6 +114,16 @@ def associate(
     normaliser: Annotated[
         str, typer.Option("--normaliser", help="Whose entropy the uncertainty coefficient is divided by.")
     ] = "second",
+    strata: Annotated[
+        list[str] | None, typer.Option("--strata", help="Columns: risks are compared within their values, and pooled.")
+    ] = None,
+    standard: Annotated[
+        str, typer.Option("--standard", help="Whose strata risks are standardised to: all, exposed or others.")
+    ] = "all",
+    weight: Annotated[str, typer.Option("--weight", help="A column of survey weights, for risks.")] = "",
+    cluster: Annotated[
+        str, typer.Option("--cluster", help="A column whose rows were sampled together, for a population.")
+    ] = "",
     target: Target = "table",
     level: Level = 0.95,
     engine: Engine = "embedded",
@@ -125,6 +135,8 @@ def associate(
     how: dict[str, Any] = {"target": target, "level": level}
     if between and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
+    if between and (strata or weight or cluster):
+        raise UsageError("--strata, --weight and --cluster are for risks.", "Name --exposed and --outcome.")
     with opened_release(release, engine, master, conf) as opened:
         names = split_names(between or [], opened.askable_names)
         if between and len(names) != 2:
@@ -132,6 +144,8 @@ def associate(
         if between:
             found = opened.association(names[0], names[1], where, normaliser=normaliser, **how)  # type: ignore[arg-type]
         else:
+            by = split_names(strata or [], opened.askable_names)
+            how |= {"strata": by, "standard": standard, "weight": weight, "cluster": cluster}
             found = opened.risks(exposed, outcome, where, **how)
     if as_json:
         print_json(found.to_dict())
