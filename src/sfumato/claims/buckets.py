@@ -18,9 +18,20 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from sfumato.claims.card import (
+    QUASI_IDENTIFIERS,
+    SEVERAL_ROWS,
+    UNTOUCHED,
+    Plain,
+    one_in,
+)
+from sfumato.claims.card import (
+    SECOND as SECOND_RELEASE,
+)
 from sfumato.claims.claim import UPWARD, Check, Claim, Guarantee, Published, Shape, needs_audit, outcome, percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
+from sfumato.values.text import named
 
 SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 PriorSource = Literal["none", "table", "file"]
@@ -142,6 +153,19 @@ class BucketClaim(Claim):
             limits=(*words.limits, KNOWN_MEMBERS, ONE_BY_ONE, self._told_counts(), REPEATED),
         )
 
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become of a record's value, and of which values are frequent."""
+        return Plain(_promise(self, shape.withheld > 0), _attacker(self), tuple(_gaps(self, shape.withheld > 0)))
+
+    def cost(self, shape: Shape, rows: int) -> str:
+        """Return that values stay true, and what is lost."""
+        every = rows + shape.withheld
+        withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
+        return (
+            f"all published values are true, but which record of a group has which {self.value} is hidden; counts that "
+            f"join {self.value} with other columns are estimates{withheld}."
+        )
+
     def _told_counts(self) -> str:
         columns = ", ".join(self.dealt_within)
         joint = (
@@ -246,6 +270,39 @@ class BucketClaim(Claim):
                 if self.assurance == "as-published"
                 else f"That no belief exceeds {self.at_most} under the prior, which is not published.",
             )
+
+
+# --- in plain words, for the card -------------------------------------------------------------------------------------
+
+
+def _promise(claim: BucketClaim, withheld: bool) -> str:
+    most = one_in(claim.at_most)
+    if claim.is_robust and claim.assurance == "as-published":
+        return f"No certainty is limited to {most}: as published, this method is known to fail."
+    of_record = f"Someone who guesses the {claim.value} of a published record is right at most {most} times."
+    if claim.suppresses and claim.assurance == "proved" and (withheld or claim.always):
+        return f"{of_record} So is someone who guesses the most frequent {claim.value} of the table."
+    return of_record
+
+
+def _attacker(claim: BucketClaim) -> str:
+    knows = f"knows who is in the table, everyone's {QUASI_IDENTIFIERS}, and whose each published row is"
+    goes_with = f"how {claim.value} goes with {named(claim.dealt_within)}" if claim.is_robust else ""
+    if claim.prior == "none":
+        return f"{knows}; may believe anything about {goes_with}; sees one release."
+    if claim.is_robust:
+        return f"{knows}; knows {goes_with}, but not how groups are made; sees one release."
+    return f"{knows}; does not know how {claim.value} goes with other columns; sees one release."
+
+
+def _gaps(claim: BucketClaim, withheld: bool) -> Iterator[str]:
+    beyond = f"than {named(claim.dealt_within)}" if claim.is_robust else "such as age"
+    yield f"someone who knows how {claim.value} goes with other columns {beyond}"
+    yield "someone who knows values of others in the group"
+    if withheld:
+        yield "people known to be missing from the release"
+    yield "values of one sort, such as cancers, in one group"
+    yield from (UNTOUCHED, SECOND_RELEASE, SEVERAL_ROWS)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
+from sfumato.claims.card import Plain, cost_of_noise
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
@@ -41,28 +42,6 @@ NOT_OF = "Says nothing of what an adversary knows beforehand, nor of columns tha
 
 
 @dataclass(frozen=True)
-class Card:
-    """A guarantee as it is told to people: a README, a plan, the command line and a report take their lines here."""
-
-    promise: str
-    attacker: str
-    prior: str
-    strength: str
-    not_covered: tuple[str, ...]
-
-    @property
-    def titled(self) -> Card:
-        """The same for lists and plain text: each line says what it is."""
-        return Card(
-            self.promise,
-            f"Adversary: {self.attacker}",
-            f"Prior: {self.prior}",
-            f"Strength: {self.strength}.",
-            tuple(f"Limit: {limit}" for limit in self.not_covered),
-        )
-
-
-@dataclass(frozen=True)
 class Guarantee:
     """What is guaranteed, against whom, under which prior, for which statements, how strongly; and what is not."""
 
@@ -84,11 +63,6 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plans and manifests have it."""
         return {**vars(self), "directions": list(self.directions), "limits": list(self.limits)}
-
-    @property
-    def card(self) -> Card:
-        """The lines that people read."""
-        return Card(self.sentence, self.adversary, self.prior, STRENGTHS[self.strength], self.limits)
 
 
 def percent(x: Fraction) -> str:
@@ -177,6 +151,14 @@ class Claim(ABC):
     @abstractmethod
     def guarantee(self, shape: Shape) -> Guarantee:
         """Return what is promised by a release of this shape."""
+
+    @abstractmethod
+    def plain(self, shape: Shape) -> Plain:
+        """Return the same in plain words, for the card."""
+
+    def cost(self, shape: Shape, rows: int) -> str:
+        """Return what a release of so many records costs analysts, by what is public, for the card."""
+        return cost_of_noise(shape.mechanisms, rows)
 
     @abstractmethod
     def facts(self) -> Facts:

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -50,6 +51,7 @@ from sfumato.claims.claim import (
     percent,
     rounded_up,
 )
+from sfumato.claims.plain import attacker_of_noise, gaps_of_noise, promise_on_odds
 from sfumato.claims.single_columns import worst_factor
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import OBSERVED_RHO1, Facts
@@ -108,6 +110,15 @@ class OddsClaim(Claim):
             directions=self.directions,
             strength="as published" if self.as_published and self.directions != BOTH else proved,
             limits=tuple(self._limits(domain, table, computed)),
+        )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become, of any statement or of the value with the strictest bound."""
+        domain, table = shape.mechanisms[0].domain, shape.mechanisms[0].tables[0]
+        return Plain(
+            promise_on_odds(domain, table, self.scope, self.directions, self.discloses_frequencies),
+            attacker_of_noise(shape.computed),
+            tuple(gaps_of_noise(domain, table, self.scope, self.directions, shape.computed)),
         )
 
     def _sentence(self, domain: SensitiveDomain, table: SubTable) -> str:

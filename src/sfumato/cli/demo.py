@@ -116,7 +116,7 @@ class Demo:
     def explain(self) -> str:
         """Return it in plain words."""
         manifest, checks = self.release.manifest, self.verification.checks
-        card = manifest.guarantee.card.titled
+        card = manifest.card
         held = sum(c.status == "holds" for c in checks)
         lines = [
             f"A clinic that does not exist has {manifest.data.rows:,} patients: "

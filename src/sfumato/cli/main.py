@@ -215,7 +215,7 @@ def publish(
     if withheld := manifest.withheld:
         every = manifest.data.rows + withheld
         print(f"{withheld:,} of {every:,} records are withheld ({withheld / every:.1%}).")
-    card, computed = manifest.guarantee.card.titled, manifest.computed_from_table
+    card, computed = manifest.card, manifest.computed_from_table
     lines = [card.promise, card.strength]
     lines += [] if made.uniqueness is None else [f"Private, of the table: {made.uniqueness.sentence}"]
     lines += [*opened.policy.exemptions, *([listed(computed)] if computed else []), *card.not_covered]

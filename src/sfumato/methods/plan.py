@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import TypeAdapter
 
+from sfumato.claims.card import Card, card_of
 from sfumato.claims.claim import Claim, Guarantee, Shape
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
@@ -181,6 +182,14 @@ class Plan(Private, Drawn):
         return self.figures.claim
 
     @property
+    def card(self) -> Card:
+        """What is promised, in the five lines that people read."""
+        withheld = self.figures.total_withheld
+        shape = Shape(self.mechanisms, withheld, self.computed_from_table)
+        known = self.uniqueness.quasi_identifiers if self.uniqueness else ()
+        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known)
+
+    @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanisms that randomize columns; none: records are published in buckets."""
         return self.figures.mechanisms
@@ -236,7 +245,7 @@ class Plan(Private, Drawn):
             yield f"{found.sentence} {self.figures.if_alone if found.unique_records else ''}".rstrip()
 
     def _promised(self) -> list[str]:
-        card, computed = self.guarantee.card.titled, self.computed_from_table
+        card, computed = self.card, self.computed_from_table
         holds = f"Holds for {self.guarantee.scope}, {' and '.join(self.guarantee.directions)}."
         facts = [listed(computed)] if computed else []
         lines = (card.promise, card.attacker, card.prior, holds, card.strength, *facts, *card.not_covered)

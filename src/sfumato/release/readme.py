@@ -25,7 +25,7 @@ HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
 def readme(manifest: Manifest) -> str:
     """Return the text."""
     files = ", ".join(f"`{name}`" for name in (*map(_file, manifest.tables), "manifest.json"))
-    card = manifest.guarantee.card.titled
+    card = manifest.card
     return "\n".join(
         [
             f"# Release {manifest.release_id}",

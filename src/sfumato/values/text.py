@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,8 @@ LONGEST_COUNT = 12
 """Digits beyond which a count says nothing by its digits."""
 MOST_LISTED = 10
 """Names that a hint lists."""
+MOST_NAMED = 4
+"""Columns or values that a sentence names by themselves."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
@@ -34,9 +35,9 @@ def many(number: int) -> str:
     return f"{number:,}" if number < 10**LONGEST_COUNT else f"about 10^{len(str(number)) - 1}"
 
 
-def indented(text: str) -> str:
-    """Return a paragraph with a margin."""
-    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+def indented(text: str, mark: str = "  ") -> str:
+    """Return a paragraph with a margin; a terminal folds it."""
+    return f"{mark}{text}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -80,6 +81,17 @@ def listed(names: Iterable[str]) -> str:
     """
     every = list(names)
     return ", ".join(every[:MOST_LISTED]) + (", ..." if len(every) > MOST_LISTED else "")
+
+
+def named(names: Sequence[str], last: str = "and") -> str:
+    """Return a list of names as people say it; of many the first ones.
+
+    >>> named(["age", "sex", "region"]), named("abcdef"), named(["flu", "HIV"], "or")
+    ('age, sex and region', 'a, b, c and 3 more', 'flu or HIV')
+    """
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[: MOST_NAMED - 1])} {last} {len(names) - MOST_NAMED + 1:,} more"
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def near_file(path: str | Path) -> str:

@@ -488,6 +488,9 @@ ATTACKER = Attacker(
     name="averaging",
     knows="sees a second release of the same table",
     why_not_covered="The guarantee is about one release.",
+    acceptable=(
+        "Acceptable if these people are published once. Not if the same people are released again, by you or by others."
+    ),
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
     public=listed(11, False),
     place=10,

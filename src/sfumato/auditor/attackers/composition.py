@@ -288,6 +288,9 @@ ATTACKER = Attacker(
     name="composition",
     knows="knows how many records of the table, or of a sub-table, have each value",
     why_not_covered="The guarantee takes records for independent draws. Someone who knows the exact counts does not.",
+    acceptable=(
+        "Acceptable if nobody outside has exact counts of the table. Not if such counts are published elsewhere."
+    ),
     on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
     public=listed(8, False, "randomized"),
     place=7,

@@ -359,6 +359,10 @@ ATTACKER = Attacker(
     name="corruption",
     knows="knows the values of some other records",
     why_not_covered="The guarantee is not about someone who knows the values of other records.",
+    acceptable=(
+        "Acceptable if people do not know each other's values. Not among people who do, such as a ward, a school "
+        "or a village."
+    ),
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
     public=listed(9, lambda m: m.kind in ("randomized", "several") and not has_sub_tables(m) and not m.from_table),
     place=9,
