@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 QUASI_IDENTIFIERS = "quasi-identifiers (columns that others may know, such as age)"
 LABELS = ("Promise", "Attacker", "Not covered", "Cost", "Strength")
 MARGIN = 2 + max(map(len, LABELS))
-SECOND, SEVERAL_ROWS = "a second release", "a person with several rows"
-BELIEFS, UNTOUCHED = "what they believed before", "columns that are published untouched"
-RELATIVES = "people whose values go together, such as relatives"
-COMPUTED = "clues from what was computed from the table"
+SECOND, SEVERAL_ROWS = "a second release", "several rows of a person"
+BELIEFS, UNTOUCHED = "what they believed before", "untouched columns"
+RELATIVES = "relatives with like values"
+COMPUTED = "clues from facts computed from the table"
 
 
 class Plain(NamedTuple):

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from sfumato.claims.card import Plain, cost_of_noise
+from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
@@ -213,7 +214,7 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
     fits = {
         "shuffled": published.shuffled or not claim.always_shuffled,
         "computed_from_table": {*claim.facts(), *published.due_facts} <= set(published.computed),
-        "second_release": not seconds or published.second_release in seconds,
+        "second_release": not seconds or todays(published.second_release) in seconds,
         "discloses_frequencies": published.discloses_frequencies == claim.discloses(),
     }
     yield from (key for checked in (own, fits) for key, good in checked.items() if not good)
@@ -223,5 +224,10 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
 def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
     parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
-    wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
-    return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
+    wrong = [part for part in parts if _read(getattr(stated, part)) != getattr(due, part)]
+    return wrong if set(due.limits) <= set(map(todays, stated.limits)) else [*wrong, "limits"]
+
+
+def _read(part: Any) -> Any:
+    """Return a part of a guarantee in today's words, where it has any."""
+    return todays(part) if isinstance(part, str) else part

@@ -118,7 +118,7 @@ def _sentence(claim: RiskClaim) -> str:
     quasi, value = ", ".join(claim.quasi_identifiers), " / ".join(claim.sensitive)
     what = {
         "posterior": (
-            f"For each combination of {quasi} that can be published and each {value} x: who sees that a row is "
+            f"For each combination of {quasi} that can be published and each {value} x: someone who sees that a row is "
             "published with the combination believes that its true value is x by"
         ),
         "link": (
@@ -186,8 +186,8 @@ def _limits(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
             "the quasi-identifiers beside it are randomized."
         )
     yield (
-        f"Whoever knows the table's distribution and a person's true quasi-identifiers guesses the likeliest {value} "
-        "there: no mechanism helps against that, and the distribution can be estimated from the release."
+        f"Someone who knows the table's distribution and a person's true quasi-identifiers guesses the likeliest "
+        f"{value} there: no mechanism helps against that, and the distribution can be estimated from the release."
     )
     if claim.risk == "reconstruction":
         yield (
@@ -196,7 +196,7 @@ def _limits(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
         )
     else:
         yield (
-            f"Not for one who sees the published {value} of the row too: it is "
+            f"Not for someone who sees the published {value} of the row too: it is "
             + ("randomized, and tells more." if claim.sensitive[0] in randomized else "the true one.")
         )
     if claim.risk == "link":

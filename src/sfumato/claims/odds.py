@@ -25,7 +25,7 @@ and by that much for some prior.
         Values that stay are published alike. Two equal published values raise the odds of a value that stays against
         two that follow each other, by up to `equal_twice`. Two different ones exclude every value that never changes.
 
-So a record key tells nothing more only to someone for whom how long a value lasts tells nothing of which value it is.
+So a record key tells nothing more only to someone for whom how long a value lasts says nothing about it.
 """
 
 from __future__ import annotations
@@ -494,7 +494,7 @@ def assumed(mechanisms: Sequence[Mechanism]) -> str:
     worst = largest(equal_twice(mechanism.matrix) for mechanism in mechanisms)
     alone = " of one column" if len(mechanisms) > 1 else ""
     return (
-        "ASSUMED, NOT PROVED: that how long a value lasts tells nothing of which value it is. Where some values last "
+        "ASSUMED, NOT PROVED: that how long a value lasts says nothing about it. Where some values last "
         f"longer, equal published values{alone} in two releases raise their odds by up to {told_factor(worst)}, and "
         "different ones exclude values that never change."
     )

@@ -62,8 +62,8 @@ class SubTableClaim(Claim):
         return Guarantee(
             sentence=(
                 f"For each protected value x of {domain.name} (those with a bound, listed with the matrices)"
-                f"{self._alone(domain.names)}: who believes that a record has x by as much as the share of x in the "
-                f"record's sub-table {promised} the release."
+                f"{self._alone(domain.names)}: someone who believes that a record has x by as much as the share of x "
+                f"in the record's sub-table {promised} the release."
             ),
             adversary=TAKES_SHARES,
             prior=PRIOR_OF_SUB_TABLE,
@@ -119,7 +119,7 @@ class SubTableClaim(Claim):
             yield needs_audit(
                 "dealing",
                 "That records were dealt to sub-tables at random, that no protected value has a larger share of its "
-                "sub-table than its rho1, and how far one who knows a sub-table's composition could exceed rho2.",
+                "sub-table than its rho1, and how far someone who knows a sub-table's composition could exceed rho2.",
             )
 
 
@@ -131,7 +131,7 @@ def _limits(mechanism: Mechanism, assurance: str) -> Iterator[str]:
     told = sum(tells_composition(table) for table in mechanism.tables)
     known = f" Of {told} of {len(mechanism.tables)} sub-table(s) the matrix itself tells these numbers." if told else ""
     yield (
-        "One who knows how many records of a sub-table have each value knows that its records are no independent "
+        "Someone who knows how many records of a sub-table have each value knows that its records are no independent "
         f"draws, and can exceed the bound, the more so the smaller the sub-table.{known}"
     )
     if assurance == "as-published":

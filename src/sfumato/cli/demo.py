@@ -51,7 +51,7 @@ domain = ["asthma", "back pain", "breast cancer", "COPD", "depression", "diabete
 name = "fine-grain"
 retention_floor = 0.12         # else the optimum would give up the two most sensitive diagnoses as pure noise
 
-# Whoever believes "this patient has x" with at most rho1 must not come to believe it with more than rho2.
+# Someone who is at most rho1 sure that "this patient has x" must not become more than rho2 sure.
 [requirement]
 rho1 = 0.3
 rho2 = 0.7

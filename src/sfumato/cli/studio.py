@@ -10,6 +10,7 @@ import typer
 
 from sfumato.cli.base import Json, print_json
 from sfumato.errors import UsageError
+from sfumato.show.terminal import say
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -66,7 +67,7 @@ def _analyst(release: Path, save: Path | None, port: int, browser: bool, as_json
         if as_json:
             print_json({"file": str(save)})
         else:
-            print(f"Wrote {save}. It holds nothing that the release does not, and no script.")
+            say(f"Wrote {save}. It holds nothing that the release does not, and no script.")
         return
     serve(lambda csrf: analyst_app(release, csrf), lambda found: _announce(found, as_json), port=port, browse=browser)
     _say_goodbye(as_json)
@@ -91,7 +92,7 @@ def open_page(
         return desk_app(desk, csrf)
 
     if not as_json:
-        print(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
+        say(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
     serve(make, lambda found: _announce(found, as_json), port=port, browse=browser)
     _say_goodbye(as_json)
 
@@ -101,12 +102,12 @@ def _announce(found: Opened, as_json: bool) -> None:
     if as_json:
         print_json({"address": found.address, "file": str(found.file)})
     else:
-        print(f"The studio is open at {found.address} for you alone. Press ctrl-C to end it.")
+        say(f"The studio is open at {found.address} for you alone. Press ctrl-C to end it.")
         if not found.browsing:
-            print(f"To let a browser in, open this file with it: {found.file}")
+            say(f"To let a browser in, open this file with it: {found.file}")
     sys.stdout.flush()
 
 
 def _say_goodbye(as_json: bool) -> None:
     if not as_json:
-        print("The studio has ended. Nothing that was kept is lost.")
+        say("The studio has ended. Nothing that was kept is lost.")

@@ -145,8 +145,8 @@ class BucketFigures(Figures):
             )
         if self.total_withheld:
             yield (
-                f"  One value has {int(self.withheld.max()) / self.total_withheld:.1%} of the withheld records: who "
-                "knows the value of one missing person, his own for instance, can tell that of others."
+                f"  One value has {int(self.withheld.max()) / self.total_withheld:.1%} of the withheld records: "
+                "someone who knows the value of one missing person, such as their own, can tell that of others."
             )
 
     # --- JSON ---------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class FineGrain(Perturbing):
     name = "fine-grain"
     title = "fine-grain perturbation"
     promise = (
-        "The odds of each single value change by a bounded factor, for whoever sees the person's row, whatever they "
+        "The odds of each single value change by a bounded factor, for anyone who sees the person's row, whatever they "
         "believed before."
     )
     avoid_if = (
@@ -78,8 +78,8 @@ class FineGrain(Perturbing):
     weights: Annotated[
         Literal["observed", "equal"] | dict[str, Probability],
         Field(
-            description="The shares of values for which the noise is best. observed: those of the table, of which the "
-            "release then tells something."
+            description="The shares of values for which the noise is best. observed: those of the table; the release "
+            "then tells something of them."
         ),
     ] = "equal"
     matrix: Annotated[
@@ -160,8 +160,8 @@ class FineGrain(Perturbing):
         if self.matrix is None:
             return ()
         return (
-            "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
-            "table, of which it would tell something, is for you to know.",
+            "The matrix was given in a file. Its bounds were checked in exact integers; whether it was made from this "
+            "table, and so tells something of it, is for you to know.",
         )
 
     def or_else(self, figures: PerturbationFigures) -> str:

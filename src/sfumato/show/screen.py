@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.show.terminal import folded, printable
@@ -40,10 +41,11 @@ def _titled(title: str) -> list[str]:
     return [title] if title else []
 
 
-def _lines(texts: tuple[str, ...] | list[str], width: int) -> list[str]:
-    """Return the texts in lines, none in more than it may take."""
-    lines = []
+def _lines(texts: Sequence[str], width: int) -> list[str]:
+    """Return the texts in lines: rows of tables cut at the width, and no statement in more lines than it may take."""
+    lines: list[str] = []
     for text in texts:
         own = folded(printable(text), width).split("\n")
-        lines += own if len(own) <= MOST_FOLDED else [*own[: MOST_FOLDED - 1], f"{own[MOST_FOLDED - 1][: width - 4]} ..."]
+        kept = own if len(own) <= MOST_FOLDED else [*own[: MOST_FOLDED - 1], f"{own[MOST_FOLDED - 1]} ..."]
+        lines += [line if len(line) <= width else f"{line[: width - 3]}..." for line in kept]
     return lines

@@ -15,15 +15,32 @@ MOST_NAMED = 4
 """Columns or values that a sentence names by themselves."""
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a plain table, numbers to the right."""
-    widths = [max(len(x) for x in column) for column in zip(columns, *rows, strict=True)]
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], width: int = 0) -> str:
+    """Return a plain table, numbers to the right; with a `width` that it exceeds, words of its heads stand in lines.
 
-    def line(cells: Sequence[str]) -> str:
-        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(aligned).rstrip()
+    >>> print(table(["value", "assumed_share"], [["a", "12%"]], [False, True], 16))
+    value  assumed
+             share
+    -----  -------
+    a          12%
+    """
+    heads = [[name] for name in columns]
+    if width and len(_line(columns, _widths([[name] for name in columns], rows), right)) > width:
+        heads = [name.replace("_", " ").split() or [""] for name in columns]
+    widths, deep = _widths(heads, rows), max(map(len, heads))
+    stacked = zip(*([*head, *[""] * (deep - len(head))] for head in heads), strict=True)
+    lines = [*stacked, ["-" * w for w in widths], *rows]
+    return "\n".join(_line(cells, widths, right) for cells in lines)
 
-    return "\n".join([line(columns), line(["-" * w for w in widths]), *(line(row) for row in rows)])
+
+def _widths(heads: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> list[int]:
+    cells = zip(*rows, strict=True) if rows else [()] * len(heads)
+    return [max(map(len, (*head, *column))) for head, column in zip(heads, cells, strict=True)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+    return "  ".join(aligned).rstrip()
 
 
 def many(number: int) -> str:

@@ -205,7 +205,7 @@ ATTACKER = Attacker(
     ),
     on={
         "randomized": of_randomized,
-        "response": "quasi-identifiers are randomized: who knows a person's true ones is among those of linking",
+        "response": "quasi-identifiers are randomized: linking looks at someone who knows a person's true ones",
         "groups": of_groups,
     },
     promised={"groups": promised_background},

@@ -247,7 +247,7 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
     remark = "No value has a bound."
     if np.isfinite(limits[critical]):
         remark = (
-            f"The bound of {limits[critical]:.4g}, stated for one who takes the records for independent draws, is "
+            f"The bound of {limits[critical]:.4g}, stated for someone who takes the records for independent draws, is "
             f"exceeded {f'by {excess[critical]:.4g}' if above[critical] else 'nowhere'}. Beliefs are computed within "
             f"{error:.1g}."
         )

@@ -139,7 +139,7 @@ def _remark(absent: IntArray, suspects: IntArray | None) -> str:
     if known.size == 0:
         return text
     return (
-        f"{text} One who knows no shares knows that the value is in every group of the cell: that leaves "
+        f"{text} Someone who knows no shares knows that the value is in every group of the cell: that leaves "
         f"{int(known.min())} value(s) or more, so a belief of at most {1 / known.min():.4g}."
     )
 

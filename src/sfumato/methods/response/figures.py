@@ -21,7 +21,7 @@ from sfumato.values.requirement import GroupLimit, Requirement, RiskLimit, exact
 from sfumato.values.steps import Perturb, RowStep, Shuffle
 
 RISKS = {
-    "posterior": "belief in a value by who sees the published quasi-identifiers of a row: expected shares",
+    "posterior": "belief in a value of someone who sees the published quasi-identifiers of a row: expected shares",
     "link": "hits by who links on the published quasi-identifiers: expected shares",
     "reconstruction": "right row and right value by drawing, AD Eq. (6)",
 }
