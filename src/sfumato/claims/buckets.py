@@ -162,8 +162,7 @@ class BucketClaim(Claim):
         every = rows + shape.withheld
         withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
         return (
-            f"all published values are true, but which record of a group has which {self.value} is hidden; counts that "
-            f"join {self.value} with other columns are estimates{withheld}."
+            f"all published values are true; counts that join {self.value} with other columns are estimates{withheld}."
         )
 
     def _told_counts(self) -> str:
@@ -286,22 +285,22 @@ def _promise(claim: BucketClaim, withheld: bool) -> str:
 
 
 def _attacker(claim: BucketClaim) -> str:
-    knows = f"knows who is in the table, everyone's {QUASI_IDENTIFIERS}, and whose each published row is"
+    knows = f"knows who is in the table, everyone's {QUASI_IDENTIFIERS}, and whose row is whose"
     goes_with = f"how {claim.value} goes with {named(claim.dealt_within)}" if claim.is_robust else ""
     if claim.prior == "none":
         return f"{knows}; may believe anything about {goes_with}; sees one release."
     if claim.is_robust:
         return f"{knows}; knows {goes_with}, but not how groups are made; sees one release."
-    return f"{knows}; does not know how {claim.value} goes with other columns; sees one release."
+    return f"{knows}; not how {claim.value} goes with other columns; sees one release."
 
 
 def _gaps(claim: BucketClaim, withheld: bool) -> Iterator[str]:
     beyond = f"than {named(claim.dealt_within)}" if claim.is_robust else "such as age"
-    yield f"someone who knows how {claim.value} goes with other columns {beyond}"
-    yield "someone who knows values of others in the group"
+    yield f"knowing how {claim.value} goes with other columns {beyond}"
+    yield "knowing values of others in the group"
     if withheld:
         yield "people known to be missing from the release"
-    yield "values of one sort, such as cancers, in one group"
+    yield "values of one sort in a group, such as cancers"
     yield from (UNTOUCHED, SECOND_RELEASE, SEVERAL_ROWS)
 
 

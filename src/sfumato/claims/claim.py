@@ -29,9 +29,7 @@ Strength = Literal[
 ]
 STRENGTHS: dict[Strength, str] = {
     "any prior": "proved for any prior belief",
-    "any prior, computed from this table": (
-        "proved for any prior belief; the matrix or other facts were computed from this table"
-    ),
+    "any prior, computed from this table": ("proved for any prior belief; facts were computed from this table"),
     "one stated prior": "proved for one stated prior",
     "this table's own risk": "a limit on this table's own risk",
     "as published": "as published: known to fail, as the limits say",

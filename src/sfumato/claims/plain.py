@@ -75,7 +75,7 @@ def moved(bound: Bound, of: str, both: bool) -> str:
         assert bound.gamma is not None
         return f"Someone {percent(BELIEF)} sure of {of} will not get above {after(bound.gamma, BELIEF)}."
     rho1, rho2 = _ends(bound.rho1, bound.rho2)
-    back = f"; someone at least {rho2} sure will not fall below {rho1}" if both else ""
+    back = f", nor from at least {rho2} fall below {rho1}" if both else ""
     return f"Someone at most {rho1} sure of {of} will not get above {rho2}{back}."
 
 

@@ -39,6 +39,9 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="A new file:
 Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
 
 
+NOISE_ONLY = "Intervals cover the added noise, not sampling. For conclusions about a population: --target population."
+
+
 def estimate(
     release: ReleasePath,
     query: Annotated[
@@ -62,7 +65,10 @@ def estimate(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate counts and other figures with error bars, from the release alone."""
+    """Estimate counts and other figures, with error bars.
+
+    From the release alone.
+    """
     if query and (by or where or truth):
         raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
     if weight and not query:
@@ -100,7 +106,7 @@ def distribution(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the share of records at or below each value of a column, with error bars."""
+    """Estimate shares at or below each value, with error bars."""
     how: dict[str, Any] = {"target": target, "level": level}
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
@@ -124,7 +130,10 @@ def associate(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how strongly two columns go together, or compare risks, with error bars."""
+    """Measure how two columns go together, with error bars.
+
+    Or compare risks: --exposed and --outcome.
+    """
     how: dict[str, Any] = {"target": target, "level": level}
     if between and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
@@ -170,7 +179,10 @@ def power(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Say how exact a count will be before it is asked, and how many records it needs."""
+    """Say how exact a count will be, before it is asked.
+
+    Also the rarest group that would be seen, and the records needed.
+    """
     how: dict[str, Any] = {"target": target, "level": level, "chance": chance}
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
@@ -197,7 +209,8 @@ def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | N
     columns = answer.figures()
     rows = zip(*columns.values(), strict=True)
     figures = [[number(figure, decimals_of(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
-    _print_table(answer.by, answer.groups, list(columns), figures, answer.notes)
+    noise = [NOISE_ONLY] if answer.target == "table" else []
+    _print_table(answer.by, answer.groups, list(columns), figures, [*answer.notes, *noise])
 
 
 def _print_table(
@@ -210,6 +223,6 @@ def _print_table(
     """Print a line for each group with its figures, and the notes below."""
     lines = zip(groups, figures, strict=True)
     rows = [[*("(missing)" if value is None else str(value) for value in group), *told] for group, told in lines]
-    say(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns), line_width()))
+    say(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns), line_width()), fold=False)
     for note in notes:
         say(note)

@@ -54,7 +54,11 @@ def audit(
     details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Attack a release, or another tool's table; exit code 1 if the promise is broken. Private."""
+    """Attack a release, and compare with what it promises.
+
+    Or another tool's table (--published). Exit code 1 if the promise is broken. Private: it shows figures of the
+    table.
+    """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
     from sfumato.publisher.policy import Policy
@@ -144,9 +148,9 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare what every method gives at the policy's requirement. Private.
+    """Compare what every method gives at the policy's requirement.
 
-    What is guessed, what counts are worth, run times. Releases are thrown away.
+    Private. What is guessed, what counts are worth, run times. Releases are thrown away.
     """
     from sfumato.auditor.compare.compare import compare
     from sfumato.publisher.policy import Policy
@@ -211,9 +215,9 @@ def report(
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a release as one HTML page. Private, unless --public.
+    """Write the report of a release as one HTML page.
 
-    It tells the story, the matrix, counts, attackers and limits.
+    Private, unless --public. It tells the story, the matrix, counts, attackers and limits.
     """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit

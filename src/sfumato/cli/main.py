@@ -105,7 +105,10 @@ def profile(
     details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Look at a table: who can be found, what tells the secret, what is feasible. Private."""
+    """Look at a table: who can be found, what can be promised.
+
+    Also which columns tell the secret. Private: it shows figures of the table.
+    """
     from sfumato.engines.embedded.sources import open_source
     from sfumato.publisher.survey import survey
 
@@ -127,9 +130,9 @@ def plan(
     details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Explain what would be published, and at what cost. Private.
+    """Explain what would be published, and at what cost.
 
-    Nothing is published. What `publish` would refuse of the table is refused here.
+    Private. Nothing is published. What `publish` would refuse of the table is refused here.
     """
     from sfumato.publisher.publish import to_sign
 
@@ -156,9 +159,9 @@ def risk(
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the draws repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate risks under stated probabilities: no guarantee. Private.
+    """Estimate risks under stated probabilities: no guarantee.
 
-    For tables whose columns have too many values together for a plan.
+    Private. For tables whose columns have too many values together for a plan.
     """
     from sfumato.methods.response.estimating import estimate_risk
     from sfumato.values.requirement import RiskLimit
@@ -191,7 +194,10 @@ def publish(
     details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Publish a table: a folder with data, manifest and README, whole or not at all."""
+    """Publish a table as a folder: data, manifest and README.
+
+    The folder appears whole or not at all.
+    """
     from sfumato.cli.published import Publication
     from sfumato.methods import load_plan
     from sfumato.publisher.publish import check_new, publish, rows_read
@@ -217,7 +223,7 @@ def publish(
 
 
 def reproduce(context: typer.Context) -> None:
-    """Run the papers' examples, tables and figures again (needs sfumato-papers)."""
+    """Run the papers' examples again (needs sfumato-papers)."""
     run_plugin("reproduce", context.args, "sfumato-papers", PAPERS_HINT)
 
 
@@ -235,9 +241,9 @@ def run_plugin(name: str, arguments: Sequence[str], distribution: str, hint: str
 
 
 def verify(release: ReleasePath, details: Details = False, as_json: Json = False) -> None:
-    """Re-check all that a release alone proves; exit code 1 if anything fails.
+    """Re-check all that a release alone can prove.
 
-    What only an audit with the private table can show is listed.
+    Exit code 1 if anything fails. What only an audit with the private table can show is listed.
     """
     from sfumato.analyst.release import open_release
 
@@ -275,7 +281,7 @@ def demo(
     open_studio: Annotated[bool, typer.Option("--open", help="Then open the studio with the clinic.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a synthetic clinic, publish it, ask three questions, verify."""
+    """Publish a synthetic clinic, and ask it three questions."""
     if open_studio:
         check_installed()
     from sfumato.cli.demo import run_demo

@@ -378,7 +378,7 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
         f"Method {plan.method}, assurance {plan.assurance}."
     )
     order = "Then the rows are shuffled." if plan.shuffle else "The rows stay in their order."
-    stays = f"All other published columns stay as they are, but for bins and merged values. {order}"
+    stays = f"Other columns stay as they are, but for bins and merged values. {order}"
     kept = [p for table in mechanism.tables if (p := table.matrix.retention) is not None]
     if mechanism.form != "value":
         yield f"{_cards(figures)} {stays}"
@@ -412,11 +412,11 @@ def _range(shares: FloatArray) -> str:
 def _cards(figures: PerturbationFigures) -> str:
     """Say what is published in place of a value, and how often it holds the truth."""
     matrix = figures.matrix
-    shown = {"set": "it is published itself", "card": "the number of its card is published"}[figures.mechanism.form]
+    shown = {"set": "The set is published", "card": "The number of the card is published"}[figures.mechanism.form]
     return (
-        f"Each record draws a set of the {matrix.size:,} values, one of {matrix.outputs:,} cards, which holds its own "
-        f"{figures.domain.name} with a chance of {_range(matrix.holds_truth)}; {shown}. The truth may lie outside the "
-        "set, and nothing says which of its values it is."
+        f"Each record draws a set of the {matrix.size:,} values (one of {matrix.outputs:,} cards). It holds the "
+        f"record's own {figures.domain.name} with a chance of {_range(matrix.holds_truth)}. {shown}; the truth may lie "
+        "outside it."
     )
 
 

@@ -235,8 +235,9 @@ class Plan(Private, Drawn):
 
     def summary(self) -> Screen:
         """Return the first screen: what will happen, what is promised at what cost, and what to decide."""
-        first, *what = next(self.figures.explained(self))
-        head = (f"Plan, nothing is published yet: {first}", *what, "", *self.card.lines)
+        _, *what = next(self.figures.explained(self))
+        first = f"Plan for {self.rows:,} records by {self.method}, {self.assurance}. Nothing is published yet."
+        head = (first, *what, "", *self.card.lines)
         facts = [listed(self.computed_from_table)] if self.computed_from_table else []
         points = [*self._alone(), *facts, *sorted(self.notes, key=_is_reassuring)]
         return Screen(head, tuple(points), "To decide")

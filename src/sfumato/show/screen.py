@@ -25,16 +25,23 @@ class Screen:
     def text(self, width: int) -> str:
         """Return the screen in lines of at most this width, without more lines than a screen has."""
         head, end = _lines(self.head, width), _lines(self.end, width)
-        room = MOST_LINES - len(head) - len(end) - 2
-        points = [_lines([f"  - {point}"], width) for point in self.points]
-        shown: list[str] = []
-        for number, lines in enumerate(points):
-            last = number + 1 == len(points)
-            if len(shown) + len(lines) + (0 if last else 1) > room:
-                shown.append(f"  ... and {len(points) - number:,} more")
-                break
-            shown += lines
+        shown = _fitting(
+            [_lines([f"  - {point}"], width) for point in self.points], MOST_LINES - len(head) - len(end) - 2
+        )
         return "\n".join([*head, *(["", *_titled(self.title), *shown] if shown else []), *end])
+
+
+def _fitting(points: Sequence[Sequence[str]], room: int) -> list[str]:
+    """Return as many points as there is room for, and how many more there are; the first one at least in part."""
+    shown: list[str] = []
+    for number, lines in enumerate(points):
+        left = room - len(shown) - (0 if number + 1 == len(points) else 1)
+        if len(lines) > left:
+            if not shown:
+                shown, number = [*lines[: max(1, left)][:-1], f"{lines[max(1, left) - 1]} ..."], number + 1
+            return [*shown, *([f"  ... and {len(points) - number:,} more"] if number < len(points) else [])]
+        shown += lines
+    return shown
 
 
 def _titled(title: str) -> list[str]:

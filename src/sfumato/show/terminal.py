@@ -22,7 +22,7 @@ _UNSEEN = re.compile(
 )
 _CARD = re.compile(r"((?:Promise|Attacker|Not covered|Cost|Strength) +)(?=\S)")
 _MARK = re.compile(r" *(?:[-!*] )?")
-_COMMAND = re.compile(r" *(?:sfumato|uv|pip) ")
+_COMMAND = re.compile(r" +(?:sfumato|uv|pip) ")
 _RED, _GREEN, _YELLOW, _BOLD = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m"
 _END = "\x1b[0m"
 _STYLES = (
@@ -48,7 +48,8 @@ def printable(text: str) -> str:
 
 def line_width() -> int:
     """Return how many characters a line may have."""
-    return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((ELSEWHERE, 24)).columns))
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((ELSEWHERE, 24)).columns)) if known else ELSEWHERE
 
 
 def folded(text: str, width: int) -> str:
@@ -65,7 +66,7 @@ def _parts(line: str, width: int) -> list[str]:
     """Return a line in parts; rows of tables and commands to copy stay whole."""
     head = _CARD.match(line) or _MARK.match(line)
     margin = head.end() if head else 0
-    is_row = "   " in line[margin:] or _COMMAND.match(line)
+    is_row = "  " in line[margin:] or _COMMAND.match(line)
     if len(line) <= width or is_row:
         return [line]
     wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)

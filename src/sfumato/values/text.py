@@ -26,7 +26,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     """
     heads = [[name] for name in columns]
     if width and len(_line(columns, _widths([[name] for name in columns], rows), right)) > width:
-        heads = [name.replace("_", " ").split() or [""] for name in columns]
+        heads = [name.replace("_", " ").split() if r else [name] for name, r in zip(columns, right, strict=True)]
     widths, deep = _widths(heads, rows), max(map(len, heads))
     stacked = zip(*([*head, *[""] * (deep - len(head))] for head in heads), strict=True)
     lines = [*stacked, ["-" * w for w in widths], *rows]
