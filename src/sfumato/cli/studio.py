@@ -35,7 +35,10 @@ def studio(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Open a page on this machine: from a table to a signed release and its audit, or questions to a release."""
+    """Open a page on this machine, from a table to a release.
+
+    With the folder of a release: a page for its analysts.
+    """
     check_installed()
     from sfumato.release.folder import MANIFEST_NAME
 

@@ -140,8 +140,8 @@ def composition_corruption_finding(
     return _corrupted(
         after,
         f"of {sum(len(k) for k in known):,} member(s)",
-        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know the "
-        f"composition, and takes records for independent draws, is not moved. {after.remark}",
+        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. Someone who does not know "
+        f"the composition, and takes records for independent draws, is not moved. {after.remark}",
     )
 
 

@@ -134,7 +134,7 @@ def promise(manifest: Manifest) -> Section:
     stated, card = manifest.guarantee, manifest.card
     facts = [
         ("Against whom", card.attacker),
-        ("What he may believe beforehand", card.prior),
+        ("What they may believe beforehand", stated.prior),
         ("It holds for", _scope(manifest)),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
         ("Strength", card.strength),
