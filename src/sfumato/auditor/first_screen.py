@@ -26,8 +26,8 @@ def first_screen(audit: Audit, promise: str) -> Screen:
     others = _by_attacker([finding for finding in audit.risks if finding.promised is None])
     head = (
         f"Audit of {audit.published}: {audit.method}; {audit.published_rows:,} of {audit.rows:,} records. Private.",
-        _verdict(covered),
         *_made_as_stated(audit),
+        _verdict(covered, all(finding.verdict != "above the bound" for finding in audit.checks)),
         *([f"{'Promise' if audit.release_id else 'Asked for':<13}{promise}"] if promise else []),
         *_covered(covered),
     )
@@ -48,25 +48,25 @@ def _how_bad(finding: Finding) -> tuple[bool, float, float]:
     return finding.verdict == "above the bound", finding.excess if bounded else 0.0, finding.worst
 
 
-def _verdict(covered: Sequence[Finding]) -> str:
+def _verdict(covered: Sequence[Finding], as_stated: bool) -> str:
     broken = sum(finding.verdict == "above the bound" for finding in covered)
     if broken:
         return f"BROKEN: {broken} of {len(covered)} attackers that the promise covers get further than promised."
     if not covered:
         return "Nothing is promised against any of these attackers."
-    return f"HOLDS: the promise is kept against all {len(covered)} attackers that it covers."
+    kept = f"the promise is kept against all {len(covered)} attackers that it covers."
+    return f"HOLDS: {kept}" if as_stated else f"If it were made as it says, {kept}"
 
 
 def _made_as_stated(audit: Audit) -> Iterator[str]:
     """Yield whether the release was made as it says, which all risks rest on."""
     if audit.checks:
         wrong = [finding for finding in audit.checks if finding.verdict == "above the bound"]
-        told = ", ".join(f"{finding.attacker} ({finding.about})" for finding in wrong)
-        yield (
-            f"NOT MADE AS IT SAYS: chance does not explain {told}."
-            if wrong
-            else f"It looks made as it says: {len(audit.checks)} tests found nothing beyond chance."
-        )
+        for finding in wrong[:2]:
+            name = ", ".join(filter(None, (finding.attacker, finding.about)))
+            yield f"NOT MADE AS IT SAYS: {name}. {finding.remark}"
+        if not wrong:
+            yield f"It looks made as it says: {len(audit.checks)} tests found nothing beyond chance."
 
 
 def _covered(findings: Sequence[Finding]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.claims.odds import assumed
 from sfumato.show.screen import Screen
 from sfumato.values.computed import listed
 
@@ -55,10 +56,10 @@ class Publication:
             yield f"{withheld:,} of {rows + withheld:,} records are withheld ({withheld / (rows + withheld):.1%})."
 
     def _to_know(self) -> Iterator[str]:
+        if self.policy.record_key:
+            yield assumed(self.manifest.mechanism_values)
+        yield from self.policy.exemptions
         if self.uniqueness is not None:
             yield f"Private, of the table: {self.uniqueness.sentence}"
-        yield from self.policy.exemptions
         if computed := self.manifest.computed_from_table:
             yield listed(computed)
-        if self.policy.record_key:
-            yield self.manifest.second_release

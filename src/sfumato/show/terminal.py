@@ -48,8 +48,14 @@ def printable(text: str) -> str:
 
 def line_width() -> int:
     """Return how many characters a line may have."""
-    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((ELSEWHERE, 24)).columns)) if known else ELSEWHERE
+    if not has_width(sys.stdout):
+        return ELSEWHERE
+    return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((ELSEWHERE, 24)).columns))
+
+
+def has_width(stream: TextIO) -> bool:
+    """Whether lines end somewhere: on a terminal, or where COLUMNS says so. In a file they stay whole."""
+    return stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
 
 
 def folded(text: str, width: int) -> str:
@@ -92,7 +98,7 @@ def say(text: str = "", *, error: bool = False, fold: bool = True) -> None:
     """Print a text for people, on the standard output or, for errors, the other one."""
     stream = sys.stderr if error else sys.stdout
     shown = printable(text)
-    shown = folded(shown, line_width()) if fold else shown
+    shown = folded(shown, line_width()) if fold and has_width(stream) else shown
     if has_colours(stream):
         shown = "\n".join(map(coloured, shown.split("\n")))
     print(shown, file=stream, flush=True)
