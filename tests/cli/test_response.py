@@ -46,7 +46,7 @@ def test_from_the_table_to_an_answer() -> None:
     assert "What another limit 1/l for all records would cost" in out
     code, out, _ = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
     assert (code, "Published 300 records" in out) == (0, True)
-    code, out, _ = run("verify", "r")
+    code, out, _ = run("verify", "r", "--details")
     assert (code, "needs audit  risk" in out) == (0, True)
     rows = as_json("estimate", "r", "SELECT sex, disease, COUNT(*) FROM release GROUP BY sex, disease")["rows"]
     assert sum(row["estimate"] for row in rows) == pytest.approx(300)

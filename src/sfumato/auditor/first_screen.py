@@ -20,8 +20,9 @@ MOST_COVERED = 6
 END = ("Add --details for every attack, what each assumes, and what analysts keep.",)
 
 
-def first_screen(audit: Audit, promise: str) -> Screen:
-    """Return the screen; `promise` in plain words."""
+def first_screen(audit: Audit, promise: str = "") -> Screen:
+    """Return the screen; `promise` in plain words, else as the audit states it."""
+    promise = promise or audit.guarantee
     covered = _by_attacker([finding for finding in audit.risks if finding.promised is not None])
     others = _by_attacker([finding for finding in audit.risks if finding.promised is None])
     head = (

@@ -13,7 +13,6 @@ from sfumato.auditor.evidence import DoesNotApply
 from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
 from sfumato.show.results import Drawn, Private
-from sfumato.show.screen import Screen
 from sfumato.values.text import indented, table
 
 AUDIT_VERSION = 1
@@ -92,12 +91,6 @@ class Audit(Private, Drawn):
 
     def __repr__(self) -> str:
         return f"Audit({self.published!r}, {self.method}, {len(self.findings)} findings; private)"
-
-    def summary(self, promise: str = "") -> Screen:
-        """Return the first screen: whether the promise is kept, and what it does not cover."""
-        from sfumato.auditor.first_screen import first_screen
-
-        return first_screen(self, promise or self.guarantee)
 
     def explain(self) -> str:
         """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""

@@ -10,15 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.text import MOST_NAMED, named
-
-if TYPE_CHECKING:
-    from sfumato.claims.claim import Claim, Guarantee, Shape
+from sfumato.values.text import MOST_NAMED
 
 QUASI_IDENTIFIERS = "quasi-identifiers (columns that others may know, such as age)"
 LABELS = ("Promise", "Attacker", "Not covered", "Cost", "Strength")
@@ -58,22 +55,6 @@ class Card:
     def lines(self) -> list[str]:
         """The five lines as plain text."""
         return [f"{label:<{MARGIN}}{text}" for label, text in self.rows]
-
-
-def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: Sequence[str] = ()) -> Card:
-    """Return the card of a claim: `stated` as its plan or manifest has it, `known` the columns others may know."""
-    from sfumato.claims.claim import STRENGTHS
-
-    plain = claim.plain(shape)
-    return Card(
-        promise=plain.promise,
-        attacker=plain.attacker.replace(QUASI_IDENTIFIERS, named(known)) if known else plain.attacker,
-        gaps=f"{'; '.join(plain.gaps)}.",
-        cost=claim.cost(shape, rows),
-        strength=STRENGTHS[stated.strength],
-        prior=stated.prior,
-        not_covered=stated.limits,
-    )
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

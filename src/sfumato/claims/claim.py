@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from sfumato.claims.card import Plain, cost_of_noise
+from sfumato.claims.card import QUASI_IDENTIFIERS, Card, Plain, cost_of_noise
 from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.text import named
 
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
@@ -189,6 +190,20 @@ class Claim(ABC):
     def unseen(self, withheld: int) -> Iterator[Check]:
         """Yield what of the claim only an audit with the private table can show."""
         yield from ()
+
+
+def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: Sequence[str] = ()) -> Card:
+    """Return the card of a claim: `stated` as its plan or manifest has it, `known` the columns others may know."""
+    plain = claim.plain(shape)
+    return Card(
+        promise=plain.promise,
+        attacker=plain.attacker.replace(QUASI_IDENTIFIERS, named(known)) if known else plain.attacker,
+        gaps=f"{'; '.join(plain.gaps)}.",
+        cost=claim.cost(shape, rows),
+        strength=STRENGTHS[stated.strength],
+        prior=stated.prior,
+        not_covered=stated.limits,
+    )
 
 
 def as_stated(claim: Claim, published: Published) -> Check:

@@ -61,6 +61,7 @@ def audit(
     """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
+    from sfumato.auditor.first_screen import first_screen
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
 
@@ -80,7 +81,7 @@ def audit(
             progress=report,
         )
     _keep(found, output)
-    tell_first(found.summary(release.manifest.card.promise if release else ""), found, as_json, details)
+    tell_first(first_screen(found, release.manifest.card.promise if release else ""), found, as_json, details)
     if output is not None and not as_json:
         say(f"Wrote {output}. {PRIVATE}")
     if not found.holds:

@@ -51,7 +51,7 @@ class FineGrain(Perturbing):
     name = "fine-grain"
     title = "fine-grain perturbation"
     promise = (
-        "The odds of each single value change by a bounded factor, for anyone who sees the person's row, whatever they "
+        "The odds of each single value change by a bounded factor, for whoever sees the person's row, whatever they "
         "believed before."
     )
     avoid_if = (

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from sfumato.claims.card import Card, card_of
-from sfumato.claims.claim import Claim, Guarantee, Shape
+from sfumato.claims.card import Card
+from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private

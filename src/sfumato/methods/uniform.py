@@ -22,7 +22,7 @@ class Uniform(Perturbing):
     name = "uniform"
     title = "uniform perturbation"
     promise = (
-        "The odds of any statement about a value change by a bounded factor, for anyone who sees the person's row, "
+        "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
         "whatever they believed before."
     )
     proposed = (

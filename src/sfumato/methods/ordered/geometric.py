@@ -34,7 +34,7 @@ class Geometric(OrderedDrawing):
     name = "geometric"
     title = "geometric perturbation"
     promise = (
-        "The odds of any statement about an ordered value change by a bounded factor, for anyone who sees the person's "
+        "The odds of any statement about an ordered value change by a bounded factor, for whoever sees the person's "
         "row and already knew the value up to some steps; for others by more, the further apart values are."
     )
     left_out = (

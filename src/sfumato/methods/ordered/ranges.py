@@ -37,7 +37,7 @@ class Ranges(OrderedDrawing):
     title = "ranges of neighbouring values"
     promise = (
         "The odds of any statement about an ordered value, such as that it is above a threshold, change by a bounded "
-        "factor, for anyone who sees the person's row, whatever they believed before."
+        "factor, for whoever sees the person's row, whatever they believed before."
     )
     avoid_if = "the values have no order, or the counts of single values matter more than counts up to a value."
     proposed = (

@@ -32,7 +32,7 @@ class Several(Method):
     name = "several"
     title = "a method for each sensitive column"
     promise = (
-        "Of each column what its own method promises, for anyone who reads that column alone; the odds of any "
+        "Of each column what its own method promises, for whoever reads that column alone; the odds of any "
         "statement about the combination change by at most the product of the columns' factors."
     )
     takes = (Requirements,)

@@ -64,7 +64,7 @@ class Subset(Drawing):
     name = "subset"
     title = "subset selection"
     promise = (
-        "The odds of any statement about a value change by a bounded factor, for anyone who sees the person's row, "
+        "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
         "whatever they believed before."
     )
     proposed = (
