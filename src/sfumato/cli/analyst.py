@@ -21,7 +21,7 @@ from sfumato.cli.base import (
 )
 from sfumato.errors import UsageError
 from sfumato.show.numbers import decimals_of, number, power_figure
-from sfumato.show.terminal import line_width, say
+from sfumato.show.terminal import say, table_width
 from sfumato.values.text import table
 
 if TYPE_CHECKING:
@@ -223,6 +223,6 @@ def _print_table(
     """Print a line for each group with its figures, and the notes below."""
     lines = zip(groups, figures, strict=True)
     rows = [[*("(missing)" if value is None else str(value) for value in group), *told] for group, told in lines]
-    say(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns), line_width()), fold=False)
+    say(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns), table_width()), fold=False)
     for note in notes:
         say(note)

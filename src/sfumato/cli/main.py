@@ -36,7 +36,7 @@ from sfumato.cli.base import (
 )
 from sfumato.cli.studio import check_installed, open_page, studio
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.show.terminal import line_width, listed, never_fail_to_print, say
+from sfumato.show.terminal import line_width, listed, never_fail_to_print, say, table_width
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import Plan
@@ -253,7 +253,7 @@ def verify(release: ReleasePath, details: Details = False, as_json: Json = False
         print_json(result.to_dict())
     elif details:
         rows = [[check.status, check.name, check.detail] for check in result.checks]
-        say(listed(["status", "check", "detail"], rows, line_width()), fold=False)
+        say(listed(["status", "check", "detail"], rows, table_width()), fold=False)
     else:
         say(result.summary(opened.manifest.card).text(line_width()), fold=False)
     if not result.holds:

@@ -53,6 +53,11 @@ def line_width() -> int:
     return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((ELSEWHERE, 24)).columns))
 
 
+def table_width() -> int:
+    """Return how wide a table may be before its heads or last column are folded: in a file as wide as it is."""
+    return line_width() if has_width(sys.stdout) else sys.maxsize
+
+
 def has_width(stream: TextIO) -> bool:
     """Whether lines end somewhere: on a terminal, or where COLUMNS says so. In a file they stay whole."""
     return stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
@@ -129,8 +134,9 @@ def listed(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
     """Return a table whose last column is prose, folded beside the others."""
     sizes = [max(map(len, column)) for column in zip(columns[:-1], *(row[:-1] for row in rows), strict=True)]
     margin = sum(sizes) + 2 * len(sizes)
+    widest = max(len(row[-1]) for row in (columns, *rows))
     told = []
-    for *cells, prose in (columns, [*("-" * size for size in sizes), "-" * min(60, width - margin)], *rows):
+    for *cells, prose in (columns, [*("-" * size for size in sizes), "-" * min(widest, width - margin)], *rows):
         head = "".join(f"{cell:<{size}}  " for cell, size in zip(cells, sizes, strict=True))
         lines = textwrap.wrap(prose, width - margin, break_long_words=False, break_on_hyphens=False) or [""]
         told += [head + lines[0], *(" " * margin + line for line in lines[1:])]
