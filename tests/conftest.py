@@ -36,6 +36,12 @@ def same_chance(world: tuple[int, ...]) -> int:
     return 1
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what commands print not depend on the terminal that the tests run in."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def real_data() -> Callable[[str], Path]:
     """Give the path of a real table; skip where there is none."""

@@ -240,7 +240,7 @@ def test_t4_own_factor_times_the_largest_ratio_is_exact(data: st.DataObject) -> 
 DOMAIN = "domain = ['asthma', 'flu', 'gout', 'mumps']"
 KEYED = 'record_key = "name"\nseries = "patients"'
 ASSUMED = (
-    "ASSUMED, NOT PROVED: that how long a value lasts tells nothing of which value it is. Where some values last "
+    "ASSUMED, NOT PROVED: that how long a value lasts says nothing about it. Where some values last "
     "longer, equal published values in two releases raise their odds by up to the factor 28, and different ones "
     "exclude values that never change."
 )

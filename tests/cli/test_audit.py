@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_record_is_what_is_printed() -> None:
     code, out, err = run(*AUDIT, "--seed", "3", "-o", "audit.json")
     assert code == 0, err
-    assert "Guaranteed: " in out
+    assert "HOLDS: the promise is kept" in out
     assert "Wrote audit.json" in out
     record, again = json.loads(Path("audit.json").read_text()), as_json(*AUDIT, "--seed", "3")
     assert record["seed"] == 3
@@ -133,6 +133,7 @@ def test_words_that_were_used_twice_are_found_and_end_in_exit_code_1() -> None:
     code, out, _ = run("audit", "t.parquet", "b", "--policy", "policy.toml", "--earlier", "a")
     assert code == 1
     assert "The same words were used in both releases" in " ".join(out.split())
+    assert "HOLDS" not in out
     assert run(*AUDIT, "--earlier", "a")[0] == 0
     code, _, err = run(*AUDIT, "--earlier", "r")
     assert (code, "The earlier release is the audited one" in err) == (2, True)

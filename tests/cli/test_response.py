@@ -38,15 +38,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_from_the_table_to_an_answer() -> None:
-    code, out, _ = run("profile", "t.parquet", "policy.toml")
+    code, out, _ = run("profile", "t.parquet", "policy.toml", "--details")
     assert (code, "l = 7 (policy)" in out) == (0, True)
-    code, out, _ = run("plan", "t.parquet", "policy.toml", "-o", "plan.json")
+    code, out, _ = run("plan", "t.parquet", "policy.toml", "-o", "plan.json", "--details")
     assert code == 0
     assert "Method randomized-response, assurance as-published." in out
     assert "What another limit 1/l for all records would cost" in out
     code, out, _ = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
     assert (code, "Published 300 records" in out) == (0, True)
-    code, out, _ = run("verify", "r")
+    code, out, _ = run("verify", "r", "--details")
     assert (code, "needs audit  risk" in out) == (0, True)
     rows = as_json("estimate", "r", "SELECT sex, disease, COUNT(*) FROM release GROUP BY sex, disease")["rows"]
     assert sum(row["estimate"] for row in rows) == pytest.approx(300)
@@ -100,7 +100,7 @@ def test_risks_are_estimated_and_called_so(folder: Path) -> None:
 
 
 def test_another_table_is_not_published(folder: Path) -> None:
-    assert run("plan", "t.parquet", "policy.toml", "-o", "plan.json")[0] == 0
+    assert run("plan", "t.parquet", "policy.toml", "-o", "plan.json", "--details")[0] == 0
     pq.write_table(patients(299), folder / "t.parquet")
     code, _, err = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
     assert (code, "PlanMismatch: The table is not the one that was planned" in err) == (1, True)

@@ -248,7 +248,7 @@ def test_t3_4_a_plan_says_how_many_records_are_alone(method: str, tmp_path: Path
     counts = Counter(zip(*(table[c].to_pylist() for c in ("age", "sex", "village")), strict=True))
     alone = sum(n == 1 for n in counts.values())
     assert alone >= 10
-    sentence = f"{alone / N:.1%} of the records ({alone} of {N}) are alone with their (age, sex, village)."
+    sentence = f"{alone} of {N} records ({alone / N:.1%}) are alone with their age, sex and village."
     assert sentence in made.explain()
     (tmp_path / "plan.json").write_text(made.to_json())
     assert load_plan(tmp_path / "plan.json").uniqueness == made.uniqueness

@@ -304,7 +304,7 @@ def _assumptions(tables: int, share: float | None, target: Target, level: float,
         "Assumed: a cell has the share of the group's rows that it has in the whole release, after correction."
         if share is None
         else f"Assumed: a cell has the share {share:g} of the group's rows; other values are spread as in the release.",
-        "For the given table: only the randomization is random."
+        "For the given table: widths cover the added noise, not sampling."
         if target == "table"
         else "For a population: the rows are a random sample, and every group keeps its fraction of them.",
     ]

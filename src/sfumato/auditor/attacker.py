@@ -25,6 +25,7 @@ ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
 NO_SUB_TABLES = "there are no sub-tables"
+ASK = "Acceptable if nobody who gets the release can know this, or if it would do no harm."
 
 
 class Listed(NamedTuple):
@@ -56,6 +57,7 @@ class Role:
     name: str
     knows: str  # what it knows or does, in words without figures
     why_not_covered: str = NOTHING_PROMISED  # where the guarantee is not about it, and a finding has no own reason
+    acceptable: str = ASK  # then: when that can be accepted, and when not; for whoever signs
     public: Callable[[Manifest], Listed | None] = lambda manifest: None  # None: not on public pages of such a release
 
 

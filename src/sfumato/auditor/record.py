@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from textwrap import fill
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from sfumato.auditor.evidence import DoesNotApply
 from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
 from sfumato.show.results import Drawn, Private
-from sfumato.values.text import WIDTH, indented, table
+from sfumato.values.text import indented, table
 
 AUDIT_VERSION = 1
 GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
@@ -112,7 +111,7 @@ class Audit(Private, Drawn):
         how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
         yield f"{self.published}: {how}; {self.published_rows:,} rows of {self.rows:,} records."
         if self.guarantee:
-            yield fill(f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}", WIDTH)
+            yield f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}"
         above = sum(finding.verdict == "above the bound" for finding in self.risks)
         beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.risks)
         yield (
@@ -126,7 +125,7 @@ class Audit(Private, Drawn):
             wrong = [finding for finding in self.checks if finding.verdict == "above the bound"]
             names = ", ".join(map(_name, wrong or self.checks))
             told = f"NOT MADE AS IT SAYS: beyond chance in {names}." if wrong else f"Nothing beyond chance in {names}."
-            yield fill(f"Was it made as it says? {told}", WIDTH)
+            yield f"Was it made as it says? {told}"
 
     @property
     def checks(self) -> tuple[Finding, ...]:
@@ -140,26 +139,29 @@ class Audit(Private, Drawn):
 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("attacker", "verdict", "worst", "its bound", "nearest", "mean", "at risk")
+COLUMNS = ("attacker", "promise", "worst", "its bound", "nearest", "mean", "at risk")
+SHORT: dict[Verdict, str] = {
+    "above the bound": "BROKEN",
+    "within the bound": "kept",
+    "not covered by the guarantee": "not covered",
+}
 
 
 def _row(finding: Finding) -> list[str]:
     mean, near = "-" if finding.mean is None else f"{finding.mean:.4g}", finding.nearest
     nearest = "-" if near is None else f"{near.risk:.4g} of {near.bound:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), finding.verdict, _worst(finding), _bound(finding), nearest, mean, at_risk]
+    return [_name(finding), SHORT[finding.verdict], _worst(finding), _bound(finding), nearest, mean, at_risk]
 
 
 def _key(found: Sequence[Finding]) -> Iterator[str]:
-    yield fill("Worst: the largest belief in a value, or rate of success, beside its own bound.", WIDTH)
+    yield "Worst: how sure someone can be of a value, or how often they are right, beside its own bound."
     if any(finding.stated is not None for finding in found):
-        yield fill("A bound in brackets is for comparison: nothing is promised there.", WIDTH)
+        yield "(0.25): nothing is promised here; shown for comparison."
     if any(finding.why_bound for finding in found):
-        yield fill(
-            "*: they were believed by more beforehand than the promise starts from, so the bound is higher.", WIDTH
-        )
+        yield "*: someone was surer beforehand than the promise starts from, so their bound is higher."
     if any(finding.nearest for finding in found):
-        yield fill("Nearest: another one, which comes nearest to its own bound, or is furthest beyond it.", WIDTH)
+        yield "Nearest: another one, which comes nearest to its own bound, or is furthest beyond it."
 
 
 def _worst(finding: Finding) -> str:

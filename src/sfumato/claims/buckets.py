@@ -18,9 +18,20 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from sfumato.claims.card import (
+    QUASI_IDENTIFIERS,
+    SEVERAL_ROWS,
+    UNTOUCHED,
+    Plain,
+    one_in,
+)
+from sfumato.claims.card import (
+    SECOND as SECOND_RELEASE,
+)
 from sfumato.claims.claim import UPWARD, Check, Claim, Guarantee, Published, Shape, needs_audit, outcome, percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
+from sfumato.values.text import named
 
 SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 PriorSource = Literal["none", "table", "file"]
@@ -40,18 +51,18 @@ LOOKS_AT_GROUPS = (
     "made; sees the release once."
 )
 ONE_BY_ONE = "The bound is on each value by itself: all values of a group may be of one sort, such as cancers."
-KNOWN_MEMBERS = "Who knows the values of j of the N records of a group is left with the other N - j."
+KNOWN_MEMBERS = "Someone who knows the values of j of the N records of a group is left with the other N - j."
 ALIKE_WHEN_MISSING = (
-    "Most withheld records may have one value: who knows that of one missing person, his own for instance, can tell "
-    "that of most others."
+    "Most withheld records may have one value: someone who knows that of one missing person, such as their own, can "
+    "tell that of most others."
 )
 SECOND = (
     "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
     "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
 )
 REPEATED = (
-    "Per row and for one release: two rows of a person with the same value, or his rows in two releases, narrow it "
-    "down to the values that both their groups have."
+    "Per row and for one release: two rows of a person with the same value, or their rows in two releases, narrow "
+    "it down to the values that both their groups have."
 )
 
 
@@ -140,6 +151,18 @@ class BucketClaim(Claim):
             directions=UPWARD,
             strength="one stated prior" if holds else "as published",
             limits=(*words.limits, KNOWN_MEMBERS, ONE_BY_ONE, self._told_counts(), REPEATED),
+        )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become of a record's value, and of which values are frequent."""
+        return Plain(_promise(self, shape.withheld > 0), _attacker(self), tuple(_gaps(self, shape.withheld > 0)))
+
+    def cost(self, shape: Shape, rows: int) -> str:
+        """Return that values stay true, and what is lost."""
+        every = rows + shape.withheld
+        withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
+        return (
+            f"all published values are true; counts that join {self.value} with other columns are estimates{withheld}."
         )
 
     def _told_counts(self) -> str:
@@ -248,6 +271,39 @@ class BucketClaim(Claim):
             )
 
 
+# --- in plain words, for the card -------------------------------------------------------------------------------------
+
+
+def _promise(claim: BucketClaim, withheld: bool) -> str:
+    most = one_in(claim.at_most)
+    if claim.is_robust and claim.assurance == "as-published":
+        return f"No certainty is limited to {most}: as published, this method is known to fail."
+    of_record = f"Someone who guesses the {claim.value} of a published record is right at most {most} times."
+    if claim.suppresses and claim.assurance == "proved" and (withheld or claim.always):
+        return f"{of_record} So is someone who guesses the most frequent {claim.value} of the table."
+    return of_record
+
+
+def _attacker(claim: BucketClaim) -> str:
+    knows = f"knows who is in the table, everyone's {QUASI_IDENTIFIERS}, and whose row is whose"
+    goes_with = f"how {claim.value} goes with {named(claim.dealt_within)}" if claim.is_robust else ""
+    if claim.prior == "none":
+        return f"{knows}; may believe anything about {goes_with}; sees one release."
+    if claim.is_robust:
+        return f"{knows}; knows {goes_with}, but not how groups are made; sees one release."
+    return f"{knows}; not how {claim.value} goes with other columns; sees one release."
+
+
+def _gaps(claim: BucketClaim, withheld: bool) -> Iterator[str]:
+    beyond = f"than {named(claim.dealt_within)}" if claim.is_robust else "such as age"
+    yield f"knowing how {claim.value} goes with other columns {beyond}"
+    yield "knowing values of others in the group"
+    if withheld:
+        yield "people known to be missing from the release"
+    yield "values of one sort in a group, such as cancers"
+    yield from (UNTOUCHED, SECOND_RELEASE, SEVERAL_ROWS)
+
+
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
@@ -262,19 +318,19 @@ class _Words(NamedTuple):
 
 def _of_a_record(claim: BucketClaim) -> str:
     return (
-        f"For each published record and each {claim.value} x: who sees the release believes that the record has x by "
-        f"at most {percent(claim.at_most)}"
+        f"For each published record and each {claim.value} x: someone who sees the release believes that the record "
+        f"has x by at most {percent(claim.at_most)}"
     )
 
 
 def _of_anatomy(claim: BucketClaim) -> _Words:
     prior = (
-        "Beforehand every assignment of the table's values to its records is equally likely to him: he may know how "
-        f"often each {claim.value} occurs, but no association of it with other columns or with persons."
+        "Beforehand every assignment of the table's values to its records is equally likely to them: they may know "
+        f"how often each {claim.value} occurs, but no association of it with other columns or with persons."
     )
     associations = (
-        f"Who knows how {claim.value} depends on other columns, such as a disease on sex or age, can exceed the bound: "
-        "robust-anatomy is for him."
+        f"Someone who knows how {claim.value} depends on other columns, such as a disease on sex or age, can exceed "
+        "the bound: robust-anatomy is for that."
     )
     return _Words(f"{_of_a_record(claim)}.", KNOWS_HOW, prior, [associations])
 
@@ -296,7 +352,7 @@ def _of_suppression(claim: BucketClaim, withheld: bool) -> _Words:
     elif claim.always:
         limits = ["Nothing is withheld: all counts are exact, and which values share the first place is public."]
     else:
-        limits = ["Nothing is promised of which value is the most frequent."]
+        limits = ["Nothing is promised about the most frequent value."]
     if hidden:
         limits.append("Someone who knows from elsewhere which values are frequent needs no release to believe it.")
     sentence = f"{words.sentence} {_of_the_values(claim, withheld)}"
@@ -315,7 +371,7 @@ def _of_the_values(claim: BucketClaim, withheld: bool) -> str:
         f"someone who knows k; by someone who does not, by at most the k that they expect, divided by {ell}."
     )
     joint = (
-        f"For every table, also one of which nothing is withheld: that x is the most frequent value and has more than "
+        f"For every table, also one with nothing withheld: that x is the most frequent value and has more than "
         f"{most} of the table is believed by at most {most}."
     )
     if claim.always:
@@ -377,17 +433,17 @@ def _of_robust_anatomy(claim: BucketClaim) -> _Words:
         f"records with the same {columns}."
     )
     if claim.prior == "none":
-        sentence = f"{_of_a_record(claim)}, whatever he knew beforehand of how {value} depends on {columns}."
+        sentence = f"{_of_a_record(claim)}, whatever they knew beforehand of how {value} depends on {columns}."
         prior = (
             f"Any that depends on {columns} alone, by themselves or together: records that agree in all of them are "
-            "alike to him. He may know how many of them have each value."
+            "alike to them. They may know how many of them have each value."
         )
-        others = f"Who knows how {value} depends on other columns than {columns} is not bounded."
+        others = f"Someone who knows how {value} depends on other columns than {columns} is not bounded."
         return _Words(sentence, KNOWS_HOW, prior, [missing, ALIKE_WHEN_MISSING, others])
     together = ", or on several sets together," if len(claim.attribute_sets) > 1 else ""
     limits = [
         ALIKE_WHEN_MISSING,
-        f"Who knows how {value} depends on other columns than {columns}{together} is not bounded.",
+        f"Someone who knows how {value} depends on other columns than {columns}{together} is not bounded.",
     ]
     given = "; or given ".join(", ".join(names) for names in claim.attribute_sets)
     alike = " or ".join(f"({', '.join(names)})" for names in claim.attribute_sets)
@@ -400,14 +456,14 @@ def _of_robust_anatomy(claim: BucketClaim) -> _Words:
     if claim.assurance == "as-published":
         return _Words(_of_merging(claim, given), LOOKS_AT_GROUPS, prior, [*_merging_limits(claim), *limits])
     sentence = (
-        f"{_of_a_record(claim)}, if he knew beforehand how likely each value is given {given}: by PI Eqs. (1)-(3), one "
-        "set at a time."
+        f"{_of_a_record(claim)}, if they knew beforehand how likely each value is given {given}: by PI Eqs. (1)-(3), "
+        "one set at a time."
     )
     guests = (
         f"A record in a group of others with another {columns} is a guest: it has a value that is too frequent among "
-        "those like it, and who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and 2, 3 of two "
-        "kinds of records, the guest can only have 0. All other records keep the bound against him too, and whatever "
-        f"he knew of {columns}."
+        "those like it, and someone who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and 2, 3 "
+        "of two kinds of records, the guest can only have 0. All other records keep the bound against them too, and "
+        f"whatever they knew of {columns}."
     )
     return _Words(sentence, LOOKS_AT_GROUPS, prior, [guests, missing, *limits])
 
@@ -427,5 +483,8 @@ def _merging_limits(claim: BucketClaim) -> list[str]:
     return [
         f"PI Theorem 1 (at most {percent(claim.at_most)}) does not hold: for r = 2 a group of three records meets the "
         f"condition, and one of them has a value with probability {counterexample}.",
-        "Who knows how groups are made, or that a person of the table is missing from the release, may learn more.",
+        (
+            "Someone who knows how groups are made, or that a person of the table is missing from the release, may "
+            "learn more."
+        ),
     ]

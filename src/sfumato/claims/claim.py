@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
+from sfumato.claims.card import QUASI_IDENTIFIERS, Card, Plain, cost_of_noise
+from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.text import named
 
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
@@ -27,9 +30,7 @@ Strength = Literal[
 ]
 STRENGTHS: dict[Strength, str] = {
     "any prior": "proved for any prior belief",
-    "any prior, computed from this table": (
-        "proved for any prior belief; the matrix or other facts were computed from this table"
-    ),
+    "any prior, computed from this table": ("proved for any prior belief; facts were computed from this table"),
     "one stated prior": "proved for one stated prior",
     "this table's own risk": "a limit on this table's own risk",
     "as published": "as published: known to fail, as the limits say",
@@ -38,28 +39,6 @@ STRENGTHS: dict[Strength, str] = {
 
 PER_ROW = "Per row: a person with several rows, or a second release of the same people, adds up."
 NOT_OF = "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched."
-
-
-@dataclass(frozen=True)
-class Card:
-    """A guarantee as it is told to people: a README, a plan, the command line and a report take their lines here."""
-
-    promise: str
-    attacker: str
-    prior: str
-    strength: str
-    not_covered: tuple[str, ...]
-
-    @property
-    def titled(self) -> Card:
-        """The same for lists and plain text: each line says what it is."""
-        return Card(
-            self.promise,
-            f"Adversary: {self.attacker}",
-            f"Prior: {self.prior}",
-            f"Strength: {self.strength}.",
-            tuple(f"Limit: {limit}" for limit in self.not_covered),
-        )
 
 
 @dataclass(frozen=True)
@@ -84,11 +63,6 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plans and manifests have it."""
         return {**vars(self), "directions": list(self.directions), "limits": list(self.limits)}
-
-    @property
-    def card(self) -> Card:
-        """The lines that people read."""
-        return Card(self.sentence, self.adversary, self.prior, STRENGTHS[self.strength], self.limits)
 
 
 def percent(x: Fraction) -> str:
@@ -179,6 +153,14 @@ class Claim(ABC):
         """Return what is promised by a release of this shape."""
 
     @abstractmethod
+    def plain(self, shape: Shape) -> Plain:
+        """Return the same in plain words, for the card."""
+
+    def cost(self, shape: Shape, rows: int) -> str:
+        """Return what a release of so many records costs analysts, by what is public, for the card."""
+        return cost_of_noise(shape.mechanisms, rows)
+
+    @abstractmethod
     def facts(self) -> Facts:
         """Return what such a release shows that was computed from the table, at least."""
 
@@ -210,6 +192,20 @@ class Claim(ABC):
         yield from ()
 
 
+def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: Sequence[str] = ()) -> Card:
+    """Return the card of a claim: `stated` as its plan or manifest has it, `known` the columns others may know."""
+    plain = claim.plain(shape)
+    return Card(
+        promise=plain.promise,
+        attacker=plain.attacker.replace(QUASI_IDENTIFIERS, named(known)) if known else plain.attacker,
+        gaps=f"{'; '.join(plain.gaps)}.",
+        cost=claim.cost(shape, rows),
+        strength=STRENGTHS[stated.strength],
+        prior=stated.prior,
+        not_covered=stated.limits,
+    )
+
+
 def as_stated(claim: Claim, published: Published) -> Check:
     """Check that the stated guarantee, and what else is stated, is what follows from the claim."""
     wrong = list(dict.fromkeys(_wrong(claim, published)))
@@ -231,7 +227,7 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
     fits = {
         "shuffled": published.shuffled or not claim.always_shuffled,
         "computed_from_table": {*claim.facts(), *published.due_facts} <= set(published.computed),
-        "second_release": not seconds or published.second_release in seconds,
+        "second_release": not seconds or todays(published.second_release) in seconds,
         "discloses_frequencies": published.discloses_frequencies == claim.discloses(),
     }
     yield from (key for checked in (own, fits) for key, good in checked.items() if not good)
@@ -241,5 +237,10 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
 def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
     parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
-    wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
-    return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
+    wrong = [part for part in parts if _read(getattr(stated, part)) != getattr(due, part)]
+    return wrong if set(due.limits) <= set(map(todays, stated.limits)) else [*wrong, "limits"]
+
+
+def _read(part: Any) -> Any:
+    """Return a part of a guarantee in today's words, where it has any."""
+    return todays(part) if isinstance(part, str) else part

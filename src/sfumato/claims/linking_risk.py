@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from sfumato.claims.card import COMPUTED, SECOND, SEVERAL_ROWS, UNTOUCHED, Plain
 from sfumato.claims.claim import (
     NOT_OF,
     PER_ROW,
@@ -24,6 +25,7 @@ from sfumato.values.computed import RESPONSE_MATRICES, Facts
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import RiskLimit
+from sfumato.values.text import named
 
 SEES_QUASI_IDENTIFIERS = (
     "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "
@@ -75,6 +77,10 @@ class RiskClaim(Claim):
             limits=tuple(_limits(self, shape.mechanisms)),
         )
 
+    def plain(self, shape: Shape) -> Plain:
+        """Return how often a value is found by linking, at most."""
+        return Plain(_promise(self), _attacker(self), tuple(_gaps(self, shape.mechanisms)))
+
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
         if not keyed:
             return (
@@ -112,7 +118,7 @@ def _sentence(claim: RiskClaim) -> str:
     quasi, value = ", ".join(claim.quasi_identifiers), " / ".join(claim.sensitive)
     what = {
         "posterior": (
-            f"For each combination of {quasi} that can be published and each {value} x: who sees that a row is "
+            f"For each combination of {quasi} that can be published and each {value} x: someone who sees that a row is "
             "published with the combination believes that its true value is x by"
         ),
         "link": (
@@ -127,6 +133,39 @@ def _sentence(claim: RiskClaim) -> str:
         ),
     }
     return f"{what[claim.risk]} {_at_most(claim)}."
+
+
+def _attacker(claim: RiskClaim) -> str:
+    quasi = named(claim.quasi_identifiers)
+    return {
+        "posterior": f"knows how the noise works and how common every combination is in the table; sees only the "
+        f"published {quasi} of a row; sees one release.",
+        "link": f"knows which {quasi} a person is published with, and takes a row that is published so; sees one "
+        "release.",
+        "reconstruction": f"knows a person's true {quasi}; guesses by drawing at random; sees one release.",
+    }[claim.risk]
+
+
+def _promise(claim: RiskClaim) -> str:
+    quasi, value = named(claim.quasi_identifiers), " / ".join(claim.sensitive)
+    limit, groups = percent(Fraction(claim.limit.limit)), len(claim.limit.groups)
+    promise = {
+        "posterior": f"Someone who sees the published {quasi} of a row will be at most {limit} sure of its {value}.",
+        "link": f"Someone who links a person by the published {quasi} hits the true {value} at most {limit} of the "
+        "time.",
+        "reconstruction": f"Someone who draws the true {quasi} and the {value} of a person at random is right at most "
+        f"{limit} of the time.",
+    }[claim.risk]
+    return f"{promise} {groups:,} group(s) of people have limits of their own." if groups else promise
+
+
+def _gaps(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
+    value = " / ".join(claim.sensitive)
+    if not any(claim.sensitive[0] in mechanism.domain.names for mechanism in mechanisms):
+        yield f"{value} itself, which is published unchanged in every row"
+    yield "someone who knows a person's true quasi-identifiers and guesses the likeliest value"
+    yield "inference by anything but such a draw" if claim.risk == "reconstruction" else "rows that few others resemble"
+    yield from (COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS)
 
 
 def _at_most(claim: RiskClaim) -> str:
@@ -147,8 +186,8 @@ def _limits(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
             "the quasi-identifiers beside it are randomized."
         )
     yield (
-        f"Whoever knows the table's distribution and a person's true quasi-identifiers guesses the likeliest {value} "
-        "there: no mechanism helps against that, and the distribution can be estimated from the release."
+        f"Someone who knows the table's distribution and a person's true quasi-identifiers guesses the likeliest "
+        f"{value} there: no mechanism helps against that, and the distribution can be estimated from the release."
     )
     if claim.risk == "reconstruction":
         yield (
@@ -157,7 +196,7 @@ def _limits(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
         )
     else:
         yield (
-            f"Not for one who sees the published {value} of the row too: it is "
+            f"Not for someone who sees the published {value} of the row too: it is "
             + ("randomized, and tells more." if claim.sensitive[0] in randomized else "the true one.")
         )
     if claim.risk == "link":

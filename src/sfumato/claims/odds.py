@@ -25,7 +25,7 @@ and by that much for some prior.
         Values that stay are published alike. Two equal published values raise the odds of a value that stays against
         two that follow each other, by up to `equal_twice`. Two different ones exclude every value that never changes.
 
-So a record key tells nothing more only to someone for whom how long a value lasts tells nothing of which value it is.
+So a record key tells nothing more only to someone for whom how long a value lasts says nothing about it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -50,6 +51,7 @@ from sfumato.claims.claim import (
     percent,
     rounded_up,
 )
+from sfumato.claims.plain import attacker_of_noise, gaps_of_noise, promise_on_odds
 from sfumato.claims.single_columns import worst_factor
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import OBSERVED_RHO1, Facts
@@ -108,6 +110,15 @@ class OddsClaim(Claim):
             directions=self.directions,
             strength="as published" if self.as_published and self.directions != BOTH else proved,
             limits=tuple(self._limits(domain, table, computed)),
+        )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become, of any statement or of the value with the strictest bound."""
+        domain, table = shape.mechanisms[0].domain, shape.mechanisms[0].tables[0]
+        return Plain(
+            promise_on_odds(domain, table, self.scope, self.directions, self.discloses_frequencies),
+            attacker_of_noise(shape.computed),
+            tuple(gaps_of_noise(domain, table, self.scope, self.directions, shape.computed)),
         )
 
     def _sentence(self, domain: SensitiveDomain, table: SubTable) -> str:
@@ -483,7 +494,7 @@ def assumed(mechanisms: Sequence[Mechanism]) -> str:
     worst = largest(equal_twice(mechanism.matrix) for mechanism in mechanisms)
     alone = " of one column" if len(mechanisms) > 1 else ""
     return (
-        "ASSUMED, NOT PROVED: that how long a value lasts tells nothing of which value it is. Where some values last "
+        "ASSUMED, NOT PROVED: that how long a value lasts says nothing about it. Where some values last "
         f"longer, equal published values{alone} in two releases raise their odds by up to {told_factor(worst)}, and "
         "different ones exclude values that never change."
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -50,11 +51,12 @@ from sfumato.claims.odds import (
     equal_twice,
     told_factor,
 )
+from sfumato.claims.plain import BELIEF, after, attacker_of_noise
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 
-BELIEF = Fraction(1, 10)
-"""What a belief of this becomes is told, where no requirement names another one."""
+MOST_TOLD = 2
+"""Columns whose promises a card tells by themselves."""
 ALL_PRIORS = (
     "Any prior on the record's values, also one in which its sensitive columns depend on each other or on its "
     "quasi-identifiers."
@@ -104,6 +106,20 @@ class SeveralClaim(Claim):
             strength="as published" if "as published" in {own.strength for own in each} else proved,
             limits=tuple(self._limits(each, shape)),
         )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return the promise of each column, and how sure someone can become by all together."""
+        each = [
+            part.plain(replace(shape, mechanisms=(mechanism,)))
+            for part, mechanism in zip(self.parts, shape.mechanisms, strict=True)
+        ]
+        whole, prior = together(shape.mechanisms), _belief(shape.mechanisms)
+        told = [f"{name} read alone: {own.promise}" for name, own in zip(self.columns, each, strict=True)]
+        told[MOST_TOLD:] = [f"{len(told) - MOST_TOLD:,} more columns: as listed."] if told[MOST_TOLD:] else []
+        reached = "can become certain" if whole is None else f"will not get above {after(whole, prior)}"
+        told.append(f"All read together: someone {percent(prior)} sure of anything {reached}.")
+        gaps = dict.fromkeys(gap for own in each for gap in own.gaps)
+        return Plain(" ".join(told), attacker_of_noise(shape.computed), tuple(gaps))
 
     def _alone(self, each: Sequence[Guarantee]) -> Iterator[str]:
         """Yield the promise of every column, for what that column itself shows."""
@@ -206,7 +222,7 @@ def told_together(claim: SeveralClaim, shape: Shape) -> Iterator[str]:
     prior = _belief(mechanisms)
     yield (
         "For any statement about a record's sensitive values, one or several: seeing the release lets its odds change "
-        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {_after(whole, prior)}."
+        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {after(whole, prior)}."
     )
 
 
@@ -214,9 +230,3 @@ def _belief(mechanisms: Sequence[Mechanism]) -> Fraction:
     """Return the smallest rho1 that is stated for all values of a column; one in ten where there is none."""
     stated = [bounds[0].rho1 for bounds in (mechanism.bounds for mechanism in mechanisms) if len(set(bounds)) == 1]
     return min((rho1 for rho1 in stated if rho1 is not None), default=BELIEF)
-
-
-def _after(factor: Fraction, prior: Fraction) -> str:
-    """Return what becomes of a belief under a factor on its odds, in percent with one digit, never below it."""
-    belief = factor * prior / (1 - prior + factor * prior)
-    return f"{float(Fraction(math.ceil(belief * 1000), 10)):g}%"

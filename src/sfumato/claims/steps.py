@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.claims.card import Plain
 from sfumato.claims.claim import Check, Guarantee, Published, Shape, outcome, percent, rounded_up
 from sfumato.claims.odds import OddsClaim, follows
+from sfumato.claims.plain import BELIEF, after, moved
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import NO_BOUND, Bound, Mechanism, bound_keys, read_bound
 from sfumato.values.order import codes_in_order
@@ -60,6 +62,18 @@ class StepsClaim(OddsClaim):
                 *found.limits,
             ),
         )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become who already knows a value up to some steps."""
+        found, name = super().plain(shape), shape.mechanisms[0].domain.name
+        far = min(b.gamma for b in shape.mechanisms[0].bounds if b.gamma is not None)
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        near = moved(self.bound, f"anything about a record's {name}", both=True)
+        promise = (
+            f"{near} That is for people who know it up to {steps} already. Anyone else {percent(BELIEF)} sure will not "
+            f"get above {after(far, BELIEF)}."
+        )
+        return found._replace(promise=promise, gaps=(f"telling values more than {steps} apart", *found.gaps))
 
     def _near(self) -> str:
         assert self.bound.gamma is not None

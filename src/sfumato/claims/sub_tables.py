@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.claims.card import COMPUTED, QUASI_IDENTIFIERS, RELATIVES, SECOND, SEVERAL_ROWS, UNTOUCHED, Plain
 from sfumato.claims.claim import (
     NOT_OF,
     PER_ROW,
@@ -61,8 +62,8 @@ class SubTableClaim(Claim):
         return Guarantee(
             sentence=(
                 f"For each protected value x of {domain.name} (those with a bound, listed with the matrices)"
-                f"{self._alone(domain.names)}: who believes that a record has x by as much as the share of x in the "
-                f"record's sub-table {promised} the release."
+                f"{self._alone(domain.names)}: someone who believes that a record has x by as much as the share of x "
+                f"in the record's sub-table {promised} the release."
             ),
             adversary=TAKES_SHARES,
             prior=PRIOR_OF_SUB_TABLE,
@@ -70,6 +71,21 @@ class SubTableClaim(Claim):
             directions=UPWARD,
             strength="one stated prior" if self.assurance == "proved" else "as published",
             limits=tuple(_limits(mechanism, self.assurance)),
+        )
+
+    def plain(self, shape: Shape) -> Plain:
+        """Return how sure someone can become who is as sure beforehand as the shares of a sub-table say."""
+        mechanism = shape.mechanisms[0]
+        rho2, name = _rho2(mechanism), mechanism.domain.name
+        reached = f"will not get above {percent(rho2)}" if rho2 else "can become certain"
+        first = "someone who knows how many records of a sub-table have each value"
+        free = ("values that more records have",) if any(bound.gamma is None for bound in mechanism.bounds) else ()
+        return Plain(
+            f"Someone at most {percent(self.rho1)} sure of a record's {name}, who goes by the shares in its sub-table "
+            f"(the records that are randomized together), {reached}.",
+            f"knows how the noise works, who is in the table, each record's sub-table and everyone's "
+            f"{QUASI_IDENTIFIERS}; goes by the shares in the sub-table; sees one release.",
+            (first, "any other belief beforehand", *free, COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES),
         )
 
     def _alone(self, columns: tuple[str, ...]) -> str:
@@ -103,7 +119,7 @@ class SubTableClaim(Claim):
             yield needs_audit(
                 "dealing",
                 "That records were dealt to sub-tables at random, that no protected value has a larger share of its "
-                "sub-table than its rho1, and how far one who knows a sub-table's composition could exceed rho2.",
+                "sub-table than its rho1, and how far someone who knows a sub-table's composition could exceed rho2.",
             )
 
 
@@ -115,7 +131,7 @@ def _limits(mechanism: Mechanism, assurance: str) -> Iterator[str]:
     told = sum(tells_composition(table) for table in mechanism.tables)
     known = f" Of {told} of {len(mechanism.tables)} sub-table(s) the matrix itself tells these numbers." if told else ""
     yield (
-        "One who knows how many records of a sub-table have each value knows that its records are no independent "
+        "Someone who knows how many records of a sub-table have each value knows that its records are no independent "
         f"draws, and can exceed the bound, the more so the smaller the sub-table.{known}"
     )
     if assurance == "as-published":

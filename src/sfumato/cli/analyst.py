@@ -16,12 +16,12 @@ from sfumato.cli.base import (
     ReleasePath,
     opened_release,
     print_json,
-    print_lines,
     split_names,
     tell,
 )
 from sfumato.errors import UsageError
 from sfumato.show.numbers import decimals_of, number, power_figure
+from sfumato.show.terminal import say, table_width
 from sfumato.values.text import table
 
 if TYPE_CHECKING:
@@ -29,11 +29,17 @@ if TYPE_CHECKING:
 
 Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")]
 Where = Annotated[str, typer.Option("--where", help="A condition; on untouched columns, if others are randomized.")]
-Target = Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")]
+Target = Annotated[
+    str,
+    typer.Option("--target", help="table: intervals cover the added noise alone. population: sampling too."),
+]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 AnyWhere = Annotated[str, typer.Option("--where", help="A condition on any columns.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
+
+
+NOISE_ONLY = "Intervals cover the added noise, not sampling. For conclusions about a population: --target population."
 
 
 def estimate(
@@ -59,7 +65,10 @@ def estimate(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate counts and other figures with standard errors and intervals, from the release alone."""
+    """Estimate counts and other figures, with error bars.
+
+    From the release alone.
+    """
     if query and (by or where or truth):
         raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
     if weight and not query:
@@ -97,7 +106,7 @@ def distribution(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the share of the records at or below each value of a randomized column, with intervals."""
+    """Estimate shares at or below each value, with error bars."""
     how: dict[str, Any] = {"target": target, "level": level}
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
@@ -131,7 +140,10 @@ def associate(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how strongly two columns go together, or compare risks (--exposed, --outcome), with intervals."""
+    """Measure how two columns go together, with error bars.
+
+    Or compare risks: --exposed and --outcome.
+    """
     how: dict[str, Any] = {"target": target, "level": level}
     if between and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
@@ -166,12 +178,14 @@ def power(
     by: Columns = None,
     where: AnyWhere = "",
     share: Annotated[
-        float | None, typer.Option("--share", help="What share a cell is assumed to have; else the release's.")
+        float | None, typer.Option("--share", help="The assumed share of a cell; by default the one in the release.")
     ] = None,
     width: Annotated[
-        float | None, typer.Option("--width", help="Half-width that the interval of a share shall have.")
+        float | None, typer.Option("--width", help="Required half-width of the interval of a share.")
     ] = None,
-    chance: Annotated[float, typer.Option("--chance", help="With which a cell shall be told from 0.")] = 0.8,
+    chance: Annotated[
+        float, typer.Option("--chance", help="Required probability of detecting a non-zero count.")
+    ] = 0.8,
     target: Target = "table",
     level: Level = 0.95,
     engine: Engine = "embedded",
@@ -179,7 +193,10 @@ def power(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Say what to expect of a count before it is asked: its width, the rarest group seen, the records needed."""
+    """Say how exact a count will be, before it is asked.
+
+    Also the rarest group that would be seen, and the records needed.
+    """
     how: dict[str, Any] = {"target": target, "level": level, "chance": chance}
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
@@ -206,7 +223,8 @@ def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | N
     columns = answer.figures()
     rows = zip(*columns.values(), strict=True)
     figures = [[number(figure, decimals_of(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
-    _print_table(answer.by, answer.groups, list(columns), figures, answer.notes)
+    noise = [NOISE_ONLY] if answer.target == "table" else []
+    _print_table(answer.by, answer.groups, list(columns), figures, [*answer.notes, *noise])
 
 
 def _print_table(
@@ -219,5 +237,6 @@ def _print_table(
     """Print a line for each group with its figures, and the notes below."""
     lines = zip(groups, figures, strict=True)
     rows = [[*("(missing)" if value is None else str(value) for value in group), *told] for group, told in lines]
-    print(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns)))
-    print_lines(notes)
+    say(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns), table_width()), fold=False)
+    for note in notes:
+        say(note)

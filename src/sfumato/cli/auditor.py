@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.base import (
+    Details,
     Json,
     PolicyPath,
     ReleasePath,
@@ -17,11 +18,12 @@ from sfumato.cli.base import (
     check_private,
     once,
     print_json,
-    print_lines,
     step_bar,
     tell,
+    tell_first,
 )
 from sfumato.errors import UsageError
+from sfumato.show.terminal import say
 
 Record = Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")]
 PRIVATE = "It is private: it holds figures of the true table."
@@ -29,8 +31,11 @@ PRIVATE = "It is private: it holds figures of the true table."
 
 def audit(
     table: TablePath,
-    release: Annotated[Path | None, typer.Argument(help="The folder of a release.")] = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of the publication, in TOML.")] = None,
+    first: Annotated[Path | None, typer.Argument(metavar="POLICY", help="The policy, in TOML.")] = None,
+    second: Annotated[Path | None, typer.Argument(metavar="RELEASE", help="The folder of a release.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="The policy, in the older order: audit TABLE RELEASE.", hidden=True)
+    ] = None,
     published: Annotated[
         Path | None, typer.Option("--published", help="A table that another tool published, instead of a release.")
     ] = None,
@@ -46,28 +51,28 @@ def audit(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes simulations repeatable.")] = None,
     output: Record = None,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Let attackers loose on a release, or on another tool's table; exit code 1 if one is above the bound. Private."""
+    """Attack a release, and compare with what it promises.
+
+    Or another tool's table (--published). Exit code 1 if the promise is broken. Private: it shows figures of the
+    table.
+    """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
+    from sfumato.auditor.first_screen import first_screen
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
 
-    if policy is None:
-        raise UsageError("An audit needs the policy: it tells the roles of the columns.", "Give --policy POLICY.")
-    if (release is None) == (published is None):
-        raise UsageError(
-            "An audit is of a release, or of a table that another tool published.",
-            "Give the folder of the release, or --published FILE.",
-        )
+    stated, folder = _policy_and_release(first, second, policy, published)
     check_private(output, "an audit")
-    opened = scan(table, Policy.load(policy))
-    subject = published if release is None else open_release(release)
+    opened = scan(table, Policy.load(stated))
+    release = None if folder is None else open_release(folder)
     with step_bar(as_json) as report:
         found = audit(
             opened,
-            subject,
+            release or published,
             priors=prior or (),
             known=known,
             external=external,
@@ -76,11 +81,42 @@ def audit(
             progress=report,
         )
     _keep(found, output)
-    tell(found, as_json)
+    tell_first(first_screen(found, release.manifest.card.promise if release else ""), found, as_json, details)
     if output is not None and not as_json:
-        print(f"\nWrote {output}. {PRIVATE}")
+        say(f"Wrote {output}. {PRIVATE}")
     if not found.holds:
         raise typer.Exit(1)
+
+
+def _policy_and_release(
+    first: Path | None, second: Path | None, policy: Path | None, published: Path | None
+) -> tuple[Path, Path | None]:
+    """Return the policy and the release; of `audit TABLE RELEASE --policy POLICY` too, which was the order before."""
+    if policy is not None:
+        if second is not None:
+            raise UsageError("The policy is given twice.", "Write sfumato audit TABLE POLICY RELEASE.")
+        if first is not None:
+            say("Note: write sfumato audit TABLE POLICY RELEASE. The older order still works.", error=True)
+        stated, release = policy, first
+    elif first is None:
+        raise UsageError(
+            "An audit needs the policy: it tells the roles of the columns.", "Write sfumato audit TABLE POLICY RELEASE."
+        )
+    elif first.is_dir() and second is not None and not second.is_dir():
+        stated, release = second, first
+        say("Note: write sfumato audit TABLE POLICY RELEASE; here the policy came last.", error=True)
+    elif first.is_dir():
+        raise UsageError(
+            f"An audit needs the policy, and {str(first)!r} is a folder.", "Write sfumato audit TABLE POLICY RELEASE."
+        )
+    else:
+        stated, release = first, second
+    if (release is None) == (published is None):
+        raise UsageError(
+            "An audit is of a release, or of a table that another tool published.",
+            "Give the folder of the release, or --published FILE.",
+        )
+    return stated, release
 
 
 def _keep(found: Told, file: Path | None) -> None:
@@ -113,8 +149,10 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare what every method gives at the policy's requirement: what is guessed, what counts are worth, run times.
-    Releases are thrown away. Private."""
+    """Compare what every method gives at the policy's requirement.
+
+    Private. What is guessed, what counts are worth, run times. Releases are thrown away.
+    """
     from sfumato.auditor.compare.compare import compare
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
@@ -147,7 +185,8 @@ def compare(
     if as_json:
         tell(found, as_json)
     else:
-        print_lines(f"\nWrote {file}. {PRIVATE}" for file in (output, plot) if file is not None)
+        for file in filter(None, (output, plot)):
+            say(f"\nWrote {file}. {PRIVATE}")
     if not found.measured:
         raise typer.Exit(1)
 
@@ -177,8 +216,10 @@ def report(
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
-    --public."""
+    """Write the report of a release as one HTML page.
+
+    Private, unless --public. It tells the story, the matrix, counts, attackers and limits.
+    """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
     from sfumato.auditor.report.reporting import check_place, load_comparison, load_record, report
@@ -200,4 +241,4 @@ def report(
     if as_json:
         print_json({"file": str(output), "public": public})
     else:
-        print(f"Wrote {output}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")
+        say(f"Wrote {output}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")

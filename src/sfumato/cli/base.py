@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.show.terminal import is_unicode, json_text, line_width, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.analyst.release import Release
+    from sfumato.show.screen import Screen
     from sfumato.values.arrays import Progress  # loads numpy, which takes longer than all else of --help
 
 Value = TypeVar("Value")
@@ -29,7 +31,7 @@ def _tell_version(asked: bool) -> None:
     if asked:
         import sfumato
 
-        print(f"sfumato {sfumato.__version__}")
+        say(f"sfumato {sfumato.__version__}")
         raise typer.Exit
 
 
@@ -45,6 +47,7 @@ TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV or TSV (also .gz),
 PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/reference/json.md).")]
+Details = Annotated[bool, typer.Option("--details", help="Show all of it, not only the first screen.")]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
 Engine = Annotated[str, typer.Option("--engine", help="embedded, on this machine, or spark.")]
 Master = Annotated[
@@ -138,18 +141,21 @@ def tell(result: Told, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
     else:
-        print(result.explain(), flush=True)
+        say(result.explain())
+
+
+def tell_first(first: Screen, result: Told, as_json: bool, details: bool) -> None:
+    """Print the first screen of a result; all of it in words, or as JSON, if that is asked for."""
+    if as_json or details:
+        tell(result, as_json)
+    else:
+        say(first.text(line_width()), fold=False)
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def print_lines(texts: Iterable[str]) -> None:
-    """Print each text on a line of its own."""
-    for text in texts:
-        print(text)
+    """Print one JSON document, in ASCII where the output takes nothing else."""
+    text = json.dumps(value, indent=2, ensure_ascii=not is_unicode(sys.stdout), allow_nan=False)
+    print(json_text(text))
 
 
 @contextmanager
@@ -161,7 +167,8 @@ def progress_bar(what: str, total: int | None, quiet: bool = False) -> Iterator[
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    told = (TextColumn("{task.completed:,.0f} rows"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    rows, rate = TextColumn("{task.completed:,.0f} rows"), TextColumn("{task.fields[rate]}")
+    told = (rows, rate, TextColumn("left:"), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *told)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, rate="")
@@ -181,10 +188,19 @@ def step_bar(quiet: bool = False) -> Iterator[Callable[[str, float, int], None]]
         yield lambda step, done, steps: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    told = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *told)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Reading", total=None)
         yield lambda step, done, steps: bar.update(task, description=step, completed=done, total=steps)
 
@@ -194,7 +210,7 @@ def fail(problem: SfumatoError, as_json: bool) -> int:
     if as_json:
         print_json({"error": type(problem).__name__, "message": problem.message, "hint": problem.hint})
     else:
-        print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
+        say(f"{type(problem).__name__}: {problem}", error=True)
     return problem.exit_code
 
 

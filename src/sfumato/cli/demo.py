@@ -51,7 +51,7 @@ domain = ["asthma", "back pain", "breast cancer", "COPD", "depression", "diabete
 name = "fine-grain"
 retention_floor = 0.12         # else the optimum would give up the two most sensitive diagnoses as pure noise
 
-# Whoever believes "this patient has x" with at most rho1 must not come to believe it with more than rho2.
+# Someone who is at most rho1 sure that "this patient has x" must not become more than rho2 sure.
 [requirement]
 rho1 = 0.3
 rho2 = 0.7
@@ -116,17 +116,16 @@ class Demo:
     def explain(self) -> str:
         """Return it in plain words."""
         manifest, checks = self.release.manifest, self.verification.checks
-        card = manifest.guarantee.card.titled
         held = sum(c.status == "holds" for c in checks)
         lines = [
             f"A clinic that does not exist has {manifest.data.rows:,} patients: "
             f"{self.folder / 'private' / 'clinic.parquet'}.",
-            "It may publish, but nobody's diagnosis. Its policy (private/policy.toml) says how much may be learned.",
+            "It wants to publish them, but nobody's diagnosis may become known. The policy (private/policy.toml) says "
+            "how much may be learned.",
+            f"sfumato dropped the names and blurred each diagnosis: {100 * self.unchanged:.0f} of 100 are still true, "
+            "and nobody can see which. Age, sex, region and education stay as they were.",
             "",
-            "sfumato dropped the names and blurred each diagnosis by itself: "
-            f"{self.unchanged:.0%} are still true, "
-            "and the release does not say which. Age, sex, region and education are as they were.",
-            f"Guaranteed: {card.promise} {card.strength}",
+            *manifest.card.lines,
             "",
             "An analyst who has only the release asks:",
         ]
@@ -140,7 +139,10 @@ class Demo:
         outcome = f"{held} checks hold, none fails" if self.verification.holds else "a check FAILS"
         lines += [
             "",
-            f"sfumato verify: {outcome}; {len(checks) - held} things need an audit with the private table.",
+            (
+                f"The release proves by itself: {outcome}. {len(checks) - held} things need an audit with the private "
+                "table."
+            ),
             "",
             f"Look at {self.folder / 'release' / 'README.md'}, then ask a question of your own:",
             f"  sfumato estimate {self.folder / 'release'} --by diagnosis --where \"region = 'North'\"",

@@ -15,6 +15,7 @@ from sfumato.cli.analyst import associate, distribution, estimate, power
 from sfumato.cli.auditor import audit, compare, report
 from sfumato.cli.base import (
     Conf,
+    Details,
     Engine,
     Json,
     Master,
@@ -28,15 +29,14 @@ from sfumato.cli.base import (
     fail,
     once,
     print_json,
-    print_lines,
     progress_bar,
     spark_session,
     tell,
+    tell_first,
 )
 from sfumato.cli.studio import check_installed, open_page, studio
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.values.computed import listed
-from sfumato.values.text import table as in_columns
+from sfumato.show.terminal import line_width, listed, never_fail_to_print, say, table_width
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import Plan
@@ -59,6 +59,7 @@ FILE_HINT = "Check that its folder is there, and that you may read and write it.
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     as_json = "--json" in sys.argv
+    never_fail_to_print()
     try:
         with ended_cleanly():
             app(standalone_mode=True)
@@ -66,7 +67,7 @@ def main() -> None:
         sys.exit(fail(problem, as_json))
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer's own, which says nothing
-            print("Interrupted: nothing was published.", file=sys.stderr)
+            say("Interrupted: nothing was published.", error=True)
         raise
     except BrokenPipeError:
         sys.exit(0)
@@ -82,7 +83,7 @@ def init(
     sensitive: Annotated[str | None, typer.Option("--sensitive", help="The column that is the secret.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Propose a policy for a table, with the reasons as comments. Read it before you use it."""
+    """Propose a policy for a table, with the reasons as comments."""
     from sfumato.engines.embedded.sources import open_source
     from sfumato.publisher.proposal import propose
     from sfumato.publisher.table import check_original
@@ -95,17 +96,18 @@ def init(
     if as_json:
         print_json({"policy": text, "file": None if output is None else str(output)})
     else:
-        print(text if output is None else f"Wrote {output}. {_left_open(text)}")
+        say(text if output is None else f"Wrote {output}. {_left_open(text)}", fold=output is not None)
 
 
 def profile(
     table: TablePath,
     policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is feasible.
+    """Look at a table: who can be found, what can be promised.
 
-    Private.
+    Also which columns tell the secret. Private: it shows figures of the table.
     """
     from sfumato.engines.embedded.sources import open_source
     from sfumato.publisher.survey import survey
@@ -114,7 +116,7 @@ def profile(
     source = open_source(table) if opened is None else opened.source
     with progress_bar("Counting", getattr(source, "rows", None), as_json) as report:
         result = survey(source, opened, report)
-    tell(result, as_json)
+    tell_first(result.summary(), result, as_json, details)
 
 
 def plan(
@@ -125,11 +127,12 @@ def plan(
     engine: Engine = "embedded",
     master: Master = None,
     conf: Conf = None,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Explain what would be published, why, and at what cost; write nothing of it. Private.
+    """Explain what would be published, and at what cost.
 
-    What `publish` would refuse of the table is refused here.
+    Private. Nothing is published. What `publish` would refuse of the table is refused here.
     """
     from sfumato.publisher.publish import to_sign
 
@@ -140,11 +143,11 @@ def plan(
             made = to_sign(opened, made, report)
     if output is not None:
         output.write_text(made.to_json(), encoding="utf-8")
-    tell(made, as_json)
+    tell_first(made.summary(), made, as_json, details)
     if output is not None and not as_json:
-        what = "Exactly this is published" if made.figures.exact else "This is published, in about these numbers,"
-        print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
-        print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
+        what = "This exact plan is published" if made.figures.exact else "About this is published, drawn anew,"
+        say(f"Wrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
+        say(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 
 def risk(
@@ -156,7 +159,10 @@ def risk(
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the draws repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate risks under stated probabilities, for domains that are too large for a plan: no guarantee. Private."""
+    """Estimate risks under stated probabilities: no guarantee.
+
+    Private. For tables whose columns have too many values together for a plan.
+    """
     from sfumato.methods.response.estimating import estimate_risk
     from sfumato.values.requirement import RiskLimit
 
@@ -185,9 +191,14 @@ def publish(
     engine: Engine = "embedded",
     master: Master = None,
     conf: Conf = None,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
-    """Publish a table: a folder with data, manifest and README, whole or not at all."""
+    """Publish a table as a folder: data, manifest and README.
+
+    The folder appears whole or not at all.
+    """
+    from sfumato.cli.published import Publication
     from sfumato.methods import load_plan
     from sfumato.publisher.publish import check_new, publish, rows_read
     from sfumato.values.randomness import SecretKey
@@ -204,28 +215,15 @@ def publish(
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
         if not as_json and made.figures.announced():
-            print(made.figures.announced(), flush=True)
+            say(made.figures.announced())
         with progress_bar("Publishing", rows_read(made), as_json) as report:
             release = publish(opened, made, output, key=key, progress=report)
-    manifest = release.manifest
-    if as_json:
-        print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
-        return
-    print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
-    if withheld := manifest.withheld:
-        every = manifest.data.rows + withheld
-        print(f"{withheld:,} of {every:,} records are withheld ({withheld / every:.1%}).")
-    card, computed = manifest.guarantee.card.titled, manifest.computed_from_table
-    lines = [card.promise, card.strength]
-    lines += [] if made.uniqueness is None else [f"Private, of the table: {made.uniqueness.sentence}"]
-    lines += [*opened.policy.exemptions, *([listed(computed)] if computed else []), *card.not_covered]
-    lines += [manifest.second_release] if opened.policy.record_key else []
-    is_test = manifest.status != "release"
-    print_lines([*lines, *(["NOT FOR RELEASE: drawn from a test seed, which anyone can repeat."] if is_test else [])])
+    told = Publication(output, release.manifest, opened.policy, made.uniqueness)
+    tell_first(told.summary(), told, as_json, details)
 
 
 def reproduce(context: typer.Context) -> None:
-    """Run the papers' examples, tables and figures again. A distribution of its own, sfumato-papers."""
+    """Run the papers' examples again (needs sfumato-papers)."""
     run_plugin("reproduce", context.args, "sfumato-papers", PAPERS_HINT)
 
 
@@ -242,25 +240,32 @@ def run_plugin(name: str, arguments: Sequence[str], distribution: str, hint: str
     raise UsageError(f"'sfumato {name}' comes with {distribution}, which is not installed.", hint)
 
 
-def verify(release: ReleasePath, as_json: Json = False) -> None:
-    """Re-check all that a release alone proves; list what needs an audit. Exit code 1 if anything fails."""
+def verify(release: ReleasePath, details: Details = False, as_json: Json = False) -> None:
+    """Re-check all that a release alone can prove.
+
+    Exit code 1 if anything fails. What only an audit with the private table can show is listed.
+    """
     from sfumato.analyst.release import open_release
 
-    result = open_release(release).verify()
+    opened = open_release(release)
+    result = opened.verify()
     if as_json:
         print_json(result.to_dict())
+    elif details:
+        rows = [[check.status, check.name, check.detail] for check in result.checks]
+        say(listed(["status", "check", "detail"], rows, table_width()), fold=False)
     else:
-        rows = [[c.status, c.name, c.detail] for c in result.checks]
-        print(in_columns(["status", "check", "detail"], rows, [False] * 3))
+        say(result.summary(opened.manifest.card).text(line_width()), fold=False)
     if not result.holds:
         raise typer.Exit(1)
 
 
 def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json: Json = False) -> None:
-    """Make a key file for policies with a record_key. Keep it secret, and outside every release.
+    """Make a key file for policies with a record_key.
 
-    With it, values that stay are published alike in later releases of a series. Assumed, not proved: that how long a
-    value lasts tells nothing of which value it is. The plan tells what it costs where that is not so.
+    Keep it secret, and outside every release. With it, values that stay are published alike in later releases of a
+    series. This assumes that how long a value lasts says nothing about the value; that is not proved. The plan says
+    what it costs where it is not so.
     """
     from sfumato.values.randomness import SecretKey
 
@@ -268,7 +273,7 @@ def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json
     if as_json:
         print_json({"file": str(file)})
     else:
-        print(f"Wrote {file}, readable by you alone. Whoever has it can undo the noise.")
+        say(f"Wrote {file}, readable by you alone. Keep it secret: anyone who has it can undo the noise.")
 
 
 def demo(
@@ -276,7 +281,7 @@ def demo(
     open_studio: Annotated[bool, typer.Option("--open", help="Then open the studio with the clinic.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a synthetic clinic, publish it, ask three questions, verify; all in one folder, told in plain words."""
+    """Publish a synthetic clinic, and ask it three questions."""
     if open_studio:
         check_installed()
     from sfumato.cli.demo import run_demo
@@ -369,7 +374,7 @@ COMMANDS = (
     (distribution, "sfumato distribution release/ pain --by sex"),
     (associate, "sfumato associate release/ --between sex,diagnosis"),
     (power, "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01"),
-    (audit, "sfumato audit patients.parquet release/ --policy policy.toml"),
+    (audit, "sfumato audit patients.parquet policy.toml release/"),
     (compare, "sfumato compare patients.parquet policy.toml --plot methods.svg"),
     (report, "sfumato report patients.parquet policy.toml release/ -o audit.html"),
     (studio, "sfumato studio patients.parquet"),

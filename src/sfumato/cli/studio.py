@@ -10,6 +10,7 @@ import typer
 
 from sfumato.cli.base import Json, print_json
 from sfumato.errors import UsageError
+from sfumato.show.terminal import say
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -34,7 +35,10 @@ def studio(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Open a page on this machine: from a table to a signed release and its audit, or questions to a release."""
+    """Open a page on this machine, from a table to a release.
+
+    With the folder of a release: a page for its analysts.
+    """
     check_installed()
     from sfumato.release.folder import MANIFEST_NAME
 
@@ -66,7 +70,7 @@ def _analyst(release: Path, save: Path | None, port: int, browser: bool, as_json
         if as_json:
             print_json({"file": str(save)})
         else:
-            print(f"Wrote {save}. It holds nothing that the release does not, and no script.")
+            say(f"Wrote {save}. It holds nothing that the release does not, and no script.")
         return
     serve(lambda csrf: analyst_app(release, csrf), lambda found: _announce(found, as_json), port=port, browse=browser)
     _say_goodbye(as_json)
@@ -91,7 +95,7 @@ def open_page(
         return desk_app(desk, csrf)
 
     if not as_json:
-        print(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
+        say(f"Policies, plans and the journal are kept in {desk.workspace.folder}. Private.")
     serve(make, lambda found: _announce(found, as_json), port=port, browse=browser)
     _say_goodbye(as_json)
 
@@ -101,12 +105,12 @@ def _announce(found: Opened, as_json: bool) -> None:
     if as_json:
         print_json({"address": found.address, "file": str(found.file)})
     else:
-        print(f"The studio is open at {found.address} for you alone. Press ctrl-C to end it.")
+        say(f"The studio is open at {found.address} for you alone. Press ctrl-C to end it.")
         if not found.browsing:
-            print(f"To let a browser in, open this file with it: {found.file}")
+            say(f"To let a browser in, open this file with it: {found.file}")
     sys.stdout.flush()
 
 
 def _say_goodbye(as_json: bool) -> None:
     if not as_json:
-        print("The studio has ended. Nothing that was kept is lost.")
+        say("The studio has ended. Nothing that was kept is lost.")

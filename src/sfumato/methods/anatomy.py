@@ -21,8 +21,8 @@ class Anatomy(Bucketing):
     name = "anatomy"
     title = "Anatomy"
     promise = (
-        "The belief in a value is bounded for who finds the person's group and knows no association of values with "
-        "other columns; not for one who does, or who knows others of the group."
+        "The belief in a value is bounded for someone who finds the person's group and knows no association of values "
+        "with other columns; not for someone who does, or who knows others of the group."
     )
     avoid_if = "the secret depends on other published columns, or someone may know others of a group."
     takes = (Diversity,)

@@ -118,10 +118,10 @@ class BucketFigures(Figures):
         )
         yield (
             f"{published} are {'merged bottom-up' if merged else 'dealt at random'} to {self.groups:,} groups"
-            f"{self._size()}{'' if self.exact else '; the release has about as many'}. Two tables are published: one "
-            "with the number of each record's group and all other columns, which stay as they are but for bins and "
-            f"merged values; and one with each group's values of {name}, which are true. Which record of a group has "
-            "which value is hidden."
+            f"{self._size()}{'' if self.exact else '; the release has about as many'}. Two tables are published. "
+            "One has each record's group and its other columns, which stay as they are, but for bins and merged "
+            f"values. The other has each group's values of {name}, which are true. Which record of a group has which "
+            "value is hidden."
         )
 
     def _size(self) -> str:
@@ -145,8 +145,8 @@ class BucketFigures(Figures):
             )
         if self.total_withheld:
             yield (
-                f"  One value has {int(self.withheld.max()) / self.total_withheld:.1%} of the withheld records: who "
-                "knows the value of one missing person, his own for instance, can tell that of others."
+                f"  One value has {int(self.withheld.max()) / self.total_withheld:.1%} of the withheld records: "
+                "someone who knows the value of one missing person, such as their own, can tell that of others."
             )
 
     # --- JSON ---------------------------------------------------------------------------------------------------------

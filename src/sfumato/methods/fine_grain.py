@@ -79,8 +79,8 @@ class FineGrain(Perturbing):
     weights: Annotated[
         Literal["observed", "equal"] | dict[str, Probability],
         Field(
-            description="The shares of values for which the noise is best. observed: those of the table, of which the "
-            "release then tells something."
+            description="The shares of values for which the noise is best. observed: those of the table; the release "
+            "then tells something of them."
         ),
     ] = "equal"
     matrix: Annotated[
@@ -165,8 +165,8 @@ class FineGrain(Perturbing):
         if self.matrix is None:
             return ()
         return (
-            "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
-            "table, of which it would tell something, is for you to know.",
+            "The matrix was given in a file. Its bounds were checked in exact integers; whether it was made from this "
+            "table, and so tells something of it, is for you to know.",
         )
 
     def or_else(self, figures: PerturbationFigures) -> str:

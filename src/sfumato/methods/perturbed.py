@@ -29,6 +29,14 @@ from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 
 TIGHT = 1e-9
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+OF_VALUES = (
+    "gamma: by how many times the odds of the value may change. Retention: the chance that it is kept, not drawn anew. "
+    "Diagonal: that it is published unchanged. Std. error: how far its count is typically off."
+)
+OF_CARDS = (
+    "gamma: by how many times the odds of the value may change. In its set: the chance that a set holds it. Std. "
+    "error: how far its count is typically off."
+)
 SHOWN_MATRIX = 8
 MOST_IN_ORDER = 300
 """Values up to which errors of shares and means are told: they take the whole matrix."""
@@ -370,7 +378,7 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
         f"Method {plan.method}, assurance {plan.assurance}."
     )
     order = "Then the rows are shuffled." if plan.shuffle else "The rows stay in their order."
-    stays = f"All other published columns stay as they are, but for bins and merged values. {order}"
+    stays = f"Other columns stay as they are, but for bins and merged values. {order}"
     kept = [p for table in mechanism.tables if (p := table.matrix.retention) is not None]
     if mechanism.form != "value":
         yield f"{_cards(figures)} {stays}"
@@ -378,13 +386,14 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
     if not kept:
         own = figures.matrix.diagonal
         yield (
-            f"Each record is published with its own {domain.name} with probability {own.min():.2%} to {own.max():.2%}, "
-            f"and otherwise with another of all {domain.size:,} values, by its column of the matrix. {stays}"
+            f"Each record is published with its own {domain.name} with a chance of {_range(own)}, and otherwise with "
+            f"another of all {domain.size:,} values, at random. {stays}"
         )
         return
-    low, high = min(float(p.min()) for p in kept), max(float(p.max()) for p in kept)
-    shown = f"{low:.2%}" if math.isclose(low, high) else f"{low:.2%} to {high:.2%}"
-    draws = f"keeps its {domain.name} with probability {shown} (its retention) and otherwise draws one of all"
+    draws = (
+        f"keeps its {domain.name} with a chance of {_range(np.concatenate(kept))} (its retention) and otherwise draws "
+        "at random one of all"
+    )
     if mechanism.label is None:
         yield f"Each record {draws} {mechanism.tables[0].codes.size:,} values. {stays}"
     else:
@@ -394,15 +403,20 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
         )
 
 
+def _range(shares: FloatArray) -> str:
+    """Return the smallest and the largest share, once where they are shown alike."""
+    low, high = f"{float(shares.min()):.2%}", f"{float(shares.max()):.2%}"
+    return low if low == high else f"{low} to {high}"
+
+
 def _cards(figures: PerturbationFigures) -> str:
     """Say what is published in place of a value, and how often it holds the truth."""
-    matrix, held = figures.matrix, figures.matrix.holds_truth
-    share = f"{held.min():.2%}" if math.isclose(held.min(), held.max()) else f"{held.min():.2%} to {held.max():.2%}"
-    shown = {"set": "it is published itself", "card": "the number of its card is published"}[figures.mechanism.form]
+    matrix = figures.matrix
+    shown = {"set": "The set is published", "card": "The number of the card is published"}[figures.mechanism.form]
     return (
-        f"Each record draws a set of the {matrix.size:,} values, one of {matrix.outputs:,} cards, which holds its own "
-        f"{figures.domain.name} with probability {share}; {shown}. The truth may lie outside a set, and nothing says "
-        "which of its values it is."
+        f"Each record draws a set of the {matrix.size:,} values (one of {matrix.outputs:,} cards). It holds the "
+        f"record's own {figures.domain.name} with a chance of {_range(matrix.holds_truth)}. {shown}; the truth may lie "
+        "outside it."
     )
 
 
@@ -424,8 +438,8 @@ def _matrix(figures: PerturbationFigures) -> Iterator[str]:
         yield f"{head}. It has {matrix.size:,} values, too many to show."
     else:
         yield (
-            f"{head}: an original value i becomes any one other value with probability (1 - retention_i) / "
-            f"{matrix.size:,}, and itself with its diagonal."
+            f"{head}. A value that is not kept becomes each of the {matrix.size:,} values with the same chance, its "
+            "own among them."
         )
 
 
@@ -443,6 +457,7 @@ def _values(figures: PerturbationFigures) -> Iterator[str]:
         value, records = figures.domain.labels[c][:24], figures.counts[c]
         shares = f"{own:>10}" if of_cards else f"{kept:>10} {own:>9}"
         yield f"  {value:24} {records:>10,} {gamma:>10} {shares} {error:>11}"
+    yield f"  {OF_CARDS if of_cards else OF_VALUES}"
 
 
 def _sets(figures: PerturbationFigures) -> Iterator[str]:
@@ -483,7 +498,7 @@ def _binding(figures: PerturbationFigures) -> Iterator[str]:
 def _cost(figures: PerturbationFigures) -> Iterator[str]:
     yield "Utility and cost"
     if figures.mechanism.form == "value":
-        yield f"  record utility (share of unchanged records, FG Def. 3): {figures.record_utility:.4f}"
+        yield f"  record utility (share of records that stay true): {figures.record_utility:.4f}"
     else:
         yield f"  share of records whose set holds their own value: {figures.record_utility:.4f}"
     if figures.expected_error is not None and (figures.uniform or figures.choices):
@@ -496,9 +511,10 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
         name, utility = figures.other_assurance
         yield f"  record utility of the {name} version: {utility:.4f}"
     if figures.total_variation is not None:
-        yield f"  expected total variation of the estimated distribution: {figures.total_variation:.4f}"
+        variation = figures.total_variation
+        yield f"  expected total variation (distance of the estimated shares from the true ones): {variation:.4f}"
         aggregate = figures.aggregate_utility
-        yield f"  expected aggregate utility (FG Def. 2; divides by m, so high by itself): {aggregate:.4f}"
+        yield f"  expected aggregate utility (1: all shares exact; near 1 with many values): {aggregate:.4f}"
     if figures.uniform:
         yield (
             "  plain uniform perturbation with the strictest requirement: record utility "
@@ -506,4 +522,5 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
         )
     epsilon = "infinite" if math.isinf(figures.mechanism.epsilon) else f"{figures.mechanism.epsilon:.4f}"
     yield f"  local differential privacy of the sensitive attribute: epsilon = {epsilon}"
-    yield f"  condition number of the matrix (2-norm): {figures.mechanism.condition_number:.4g}"
+    condition = figures.mechanism.condition_number
+    yield f"  condition number of the matrix (how much estimates amplify noise): {condition:.4g}"

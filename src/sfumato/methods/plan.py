@@ -15,10 +15,12 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from sfumato.claims.claim import Claim, Guarantee, Shape
+from sfumato.claims.card import Card
+from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private
+from sfumato.show.screen import Screen
 from sfumato.values.arrays import FloatArray
 from sfumato.values.computed import ROW_ORDER, Facts, listed
 from sfumato.values.mechanism import Mechanism
@@ -181,6 +183,14 @@ class Plan(Private, Drawn):
         return self.figures.claim
 
     @property
+    def card(self) -> Card:
+        """What is promised, in the five lines that people read."""
+        withheld = self.figures.total_withheld
+        shape = Shape(self.mechanisms, withheld, self.computed_from_table)
+        known = self.uniqueness.quasi_identifiers if self.uniqueness else ()
+        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known)
+
+    @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanisms that randomize columns; none: records are published in buckets."""
         return self.figures.mechanisms
@@ -223,11 +233,20 @@ class Plan(Private, Drawn):
 
     # --- words ----------------------------------------------------------------------------------------------------
 
+    def summary(self) -> Screen:
+        """Return the first screen: what will happen, what is promised at what cost, and what to decide."""
+        _, *what = next(self.figures.explained(self))
+        first = f"Plan for {self.rows:,} records by {self.method}, {self.assurance}. Nothing is published yet."
+        head = (first, *what, "", *self.card.lines)
+        facts = [listed(self.computed_from_table)] if self.computed_from_table else []
+        points = [*self._alone(), *facts, *sorted(self.notes, key=_is_reassuring)]
+        return Screen(head, tuple(points), "To decide")
+
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""
         what, *more = self.figures.explained(self)
         notes = ["Notes", *(f"  - {note}" for note in self.notes)]
-        parts = [[*what, *self._alone()], self._promised(), *more, notes]
+        parts = [[*what, *self._alone()], self.card.lines, self._promised(), *more, notes]
         return "\n\n".join("\n".join(part) for part in parts if part)
 
     def _alone(self) -> Iterator[str]:
@@ -236,11 +255,17 @@ class Plan(Private, Drawn):
             yield f"{found.sentence} {self.figures.if_alone if found.unique_records else ''}".rstrip()
 
     def _promised(self) -> list[str]:
-        card, computed = self.guarantee.card.titled, self.computed_from_table
-        holds = f"Holds for {self.guarantee.scope}, {' and '.join(self.guarantee.directions)}."
-        facts = [listed(computed)] if computed else []
-        lines = (card.promise, card.attacker, card.prior, holds, card.strength, *facts, *card.not_covered)
-        return ["Guarantee", *(f"  {line}" for line in lines)]
+        """Return the exact statement behind the card, as the manifest has it."""
+        stated, computed = self.guarantee, self.computed_from_table
+        lines = [
+            stated.sentence,
+            f"Attacker: {stated.adversary}",
+            f"Belief beforehand: {stated.prior}",
+            f"Holds for {stated.scope}, {' and '.join(stated.directions)}.",
+            *([listed(computed)] if computed else []),
+            *(f"Not covered: {limit}" for limit in stated.limits),
+        ]
+        return ["The promise in exact terms", *(f"  {line}" for line in lines)]
 
     def __repr__(self) -> str:
         return f"Plan({self.method}, {self.assurance}, {self.rows:,} records; private)"
@@ -305,6 +330,11 @@ class Plan(Private, Drawn):
             uniqueness=read_uniqueness(raw["uniqueness"]),
             seeded=raw.get("seeded", False),
         )
+
+
+def _is_reassuring(note: str) -> bool:
+    """Whether a note says that something was not found: it comes last."""
+    return note.startswith("No ")
 
 
 def content_hash(content: dict[str, Any]) -> str:

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape
+from sfumato.claims.card import Card
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape, card_of
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
@@ -41,6 +42,8 @@ TOLD_BY_SHAPE = ("several", "small-domain", "randomized-response", "anatomy", "s
 """Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name, and is held to
 what is stated of it: the integers prove it or not."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
+KNOWN_TREATMENTS = ("binned", "merged", "untouched")
+"""Of columns that show what was collected: others may know it."""
 
 
 def _is_none(value: object) -> bool:
@@ -487,6 +490,13 @@ class Manifest(Part):
         odds = OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies, published)
         near = self.mechanisms[0].near
         return odds if near is None else StepsClaim.read(odds, near.model_dump())
+
+    @property
+    def card(self) -> Card:
+        """What is promised, in the five lines that people read."""
+        shape = Shape(self.mechanism_values, self.withheld, self.computed_from_table)
+        known = [column.name for column in self.columns if column.treatment in KNOWN_TREATMENTS]
+        return card_of(self.claim, shape, self.guarantee, rows=self.data.rows, known=known)
 
     @property
     def is_misnamed(self) -> bool:

@@ -25,7 +25,7 @@ HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
 def readme(manifest: Manifest) -> str:
     """Return the text."""
     files = ", ".join(f"`{name}`" for name in (*map(_file, manifest.tables), "manifest.json"))
-    card = manifest.guarantee.card.titled
+    stated = manifest.guarantee
     return "\n".join(
         [
             f"# Release {manifest.release_id}",
@@ -40,16 +40,19 @@ def readme(manifest: Manifest) -> str:
             "",
             *_in_parts(manifest),
             *_untouched(manifest),
-            "## What is guaranteed",
+            "## What is promised",
             "",
-            card.promise,
+            *(f"- **{label}**: {_cell(text)}" for label, text in manifest.card.rows),
             "",
-            f"- {card.attacker}",
-            f"- {card.prior}",
-            f"- Holds for: {manifest.guarantee.scope}; directions: {', '.join(manifest.guarantee.directions)}.",
-            f"- {card.strength}",
-            *(f"- {limit}" for limit in card.not_covered),
-            f"- {manifest.second_release}",
+            "### In exact terms",
+            "",
+            stated.sentence,
+            "",
+            f"- Attacker: {stated.adversary}",
+            f"- Belief beforehand: {stated.prior}",
+            f"- Holds for: {stated.scope}; directions: {', '.join(stated.directions)}.",
+            *(f"- Not covered: {limit}" for limit in stated.limits),
+            f"- A second release: {manifest.second_release}",
             *_disclosures(manifest),
             "",
             manifest.claim.rechecked,
@@ -78,7 +81,7 @@ def _randomized_use(manifest: Manifest) -> list[str]:
             "random one."
         )
     return [
-        f"{' '.join(told)} A single row is not to be trusted; counts and shares can be estimated, with error bars:",
+        f"{' '.join(told)} Do not trust a single row. Counts and shares can be estimated, with error bars:",
         "",
         *_example(manifest),
         "",

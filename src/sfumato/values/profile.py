@@ -16,6 +16,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.computed import Facts, observed_domain
 from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.values.row_order import OrderTest
+from sfumato.values.text import named
 
 RARE = 5
 """Records below which a value is rare: that it occurs at all tells of few people."""
@@ -39,11 +40,10 @@ class Uniqueness:
         """Return what matters of it.
 
         >>> uniqueness(("age", "sex"), {1: 2, 2: 1, 6: 1}).sentence
-        '20.0% of the records (2 of 10) are alone with their (age, sex).'
+        '2 of 10 records (20.0%) are alone with their age and sex.'
         """
-        names = ", ".join(self.quasi_identifiers)
-        share, of = f"{self.unique_share:.1%}", f"({self.unique_records:,} of {self.records:,})"
-        return f"{share} of the records {of} are alone with their ({names})."
+        alone = f"{self.unique_records:,} of {self.records:,} records ({self.unique_share:.1%})"
+        return f"{alone} are alone with their {named(self.quasi_identifiers)}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

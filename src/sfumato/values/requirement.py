@@ -341,7 +341,10 @@ class SetRequirement:
             )
         if self.column is None and not self.values and len(domain.parts) > 1:
             raise PolicyError(
-                f"The requirement's set by {self.named} does not say of which column: {' or '.join(domain.names)}.",
+                (
+                    f"The requirement's set by {self.named} does not say which column it is for: "
+                    f"{' or '.join(domain.names)}."
+                ),
                 f'Add column = "{domain.names[0]}", say.',
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,17 +11,36 @@ LONGEST_COUNT = 12
 """Digits beyond which a count says nothing by its digits."""
 MOST_LISTED = 10
 """Names that a hint lists."""
+MOST_NAMED = 4
+"""Columns or values that a sentence names by themselves."""
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a plain table, numbers to the right."""
-    widths = [max(len(x) for x in column) for column in zip(columns, *rows, strict=True)]
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], width: int = 0) -> str:
+    """Return a plain table, numbers to the right; with a `width` that it exceeds, words of its heads stand in lines.
 
-    def line(cells: Sequence[str]) -> str:
-        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(aligned).rstrip()
+    >>> print(table(["value", "assumed_share"], [["a", "12%"]], [False, True], 16))
+    value  assumed
+             share
+    -----  -------
+    a          12%
+    """
+    heads = [[name] for name in columns]
+    if width and len(_line(columns, _widths([[name] for name in columns], rows), right)) > width:
+        heads = [name.replace("_", " ").split() if r else [name] for name, r in zip(columns, right, strict=True)]
+    widths, deep = _widths(heads, rows), max(map(len, heads))
+    stacked = zip(*([*head, *[""] * (deep - len(head))] for head in heads), strict=True)
+    lines = [*stacked, ["-" * w for w in widths], *rows]
+    return "\n".join(_line(cells, widths, right) for cells in lines)
 
-    return "\n".join([line(columns), line(["-" * w for w in widths]), *(line(row) for row in rows)])
+
+def _widths(heads: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> list[int]:
+    cells = zip(*rows, strict=True) if rows else [()] * len(heads)
+    return [max(map(len, (*head, *column))) for head, column in zip(heads, cells, strict=True)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+    return "  ".join(aligned).rstrip()
 
 
 def many(number: int) -> str:
@@ -34,9 +52,9 @@ def many(number: int) -> str:
     return f"{number:,}" if number < 10**LONGEST_COUNT else f"about 10^{len(str(number)) - 1}"
 
 
-def indented(text: str) -> str:
-    """Return a paragraph with a margin."""
-    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+def indented(text: str, mark: str = "  ") -> str:
+    """Return a paragraph with a margin; a terminal folds it."""
+    return f"{mark}{text}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -80,6 +98,17 @@ def listed(names: Iterable[str]) -> str:
     """
     every = list(names)
     return ", ".join(every[:MOST_LISTED]) + (", ..." if len(every) > MOST_LISTED else "")
+
+
+def named(names: Sequence[str], last: str = "and") -> str:
+    """Return a list of names as people say it; of many the first ones.
+
+    >>> named(["age", "sex", "region"]), named("abcdef"), named(["flu", "HIV"], "or")
+    ('age, sex and region', 'a, b, c and 3 more', 'flu or HIV')
+    """
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[: MOST_NAMED - 1])} {last} {len(names) - MOST_NAMED + 1:,} more"
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def near_file(path: str | Path) -> str:

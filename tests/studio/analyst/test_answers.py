@@ -310,7 +310,7 @@ def test_a_release_of_every_kind_opens_and_answers(kind: str) -> None:
     secret = secret_of(release)
     with served(lambda csrf: analyst_app(release.folder, csrf)) as page:
         start = Read(page.get("/").text)
-        assert release.manifest.guarantee.card.promise in start.text
+        assert release.manifest.card.promise in start.text
         assert f"{release.manifest.data.rows:,} records" in start.text
         assert {line[0] for line in start.tables[0][1:]} == set(release.askable_names)
         assert ("The truth may lie outside the set" in start.text) == (kind in IN_SETS)

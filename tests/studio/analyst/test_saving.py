@@ -26,7 +26,7 @@ def test_a_saved_page_has_the_figures_of_every_hidden_column_and_no_script(kind:
     assert loaded == ["data:,"]
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert {"http-equiv": "Content-Security-Policy", "content": policy} in read.named("meta")
-    for text in (release.manifest.guarantee.card.promise, *release.manifest.guarantee.limits):
+    for text in (release.manifest.card.promise, *release.manifest.guarantee.limits):
         assert " ".join(text.split()) in read.text
     for number, name in enumerate(release.manifest.domain.names):
         answer = release.count(name)

@@ -72,13 +72,13 @@ SAMPLED = 5_000  # records that are drawn with a matrix that has too many entrie
 SIMULATED, SIMULATED_ROWS = 20_000, 2_000  # records, and people with rows, that are drawn where that is too much
 NORMAL_95 = 1.959964
 IF_VALUES_STAY = (
-    "Assumed, not proved, is that how long a value lasts tells nothing of which value it is: only then do two releases "
+    "Assumed, not proved, is that how long a value lasts says nothing about it: only then do two releases "
     "with the record key tell what one tells."
 )
 OTHER_MATRICES = (
     "The record key repeats draws only where the same matrices come out; where a changed table gives others, noise is "
     "fresh, and these are the figures. Where they are the same, two releases tell what one tells only if how long a "
-    "value lasts tells nothing of which value it is: that is assumed, not proved."
+    "value lasts says nothing about it: that is assumed, not proved."
 )
 
 
@@ -478,8 +478,8 @@ def _two_groups_finding(evidence: Evidence, people: IntArray, found: TwoGroups) 
         remark=(
             f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "
             "the two groups have one value only in common: it is certain. Asked for are people who can be found in "
-            f"both{', and whose groups are of one cell' if within else ''}; one who solves for all people at once may "
-            "learn more."
+            f"both{', and whose groups are of one cell' if within else ''}; someone who solves for all people at once "
+            "may learn more."
         ),
     )
 
@@ -488,6 +488,9 @@ ATTACKER = Attacker(
     name="averaging",
     knows="sees a second release of the same table",
     why_not_covered="The guarantee is about one release.",
+    acceptable=(
+        "Acceptable if these people are published once. Not if the same people are released again, by you or by others."
+    ),
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
     public=listed(11, False),
     place=10,

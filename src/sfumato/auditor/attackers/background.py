@@ -199,9 +199,13 @@ ATTACKER = Attacker(
     name="background",
     knows="knows how the sensitive value depends on other columns",
     why_not_covered="The guarantee is about someone whose belief does not depend on other columns.",
+    acceptable=(
+        "Acceptable if nobody knows how the secret goes with other columns. Not for secrets that depend on age or "
+        "sex, as many illnesses do."
+    ),
     on={
         "randomized": of_randomized,
-        "response": "quasi-identifiers are randomized: who knows a person's true ones is among those of linking",
+        "response": "quasi-identifiers are randomized: linking looks at someone who knows a person's true ones",
         "groups": of_groups,
     },
     promised={"groups": promised_background},

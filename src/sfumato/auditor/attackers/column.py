@@ -350,6 +350,7 @@ ATTACKER = Attacker(
     name="column",
     knows="asks for one of several sensitive columns",
     why_not_covered="The guarantee is about combinations of the sensitive columns, not about one column alone.",
+    acceptable="Acceptable if only the combination is secret. Not if one of the columns alone would do harm.",
     on={
         "randomized": of_randomized,
         "several": of_columns,

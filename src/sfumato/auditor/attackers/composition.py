@@ -247,7 +247,7 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
     remark = "No value has a bound."
     if np.isfinite(limits[critical]):
         remark = (
-            f"The bound of {limits[critical]:.4g}, stated for one who takes the records for independent draws, is "
+            f"The bound of {limits[critical]:.4g}, stated for someone who takes the records for independent draws, is "
             f"exceeded {f'by {excess[critical]:.4g}' if above[critical] else 'nowhere'}. Beliefs are computed within "
             f"{error:.1g}."
         )
@@ -288,6 +288,9 @@ ATTACKER = Attacker(
     name="composition",
     knows="knows how many records of the table, or of a sub-table, have each value",
     why_not_covered="The guarantee takes records for independent draws. Someone who knows the exact counts does not.",
+    acceptable=(
+        "Acceptable if nobody outside has exact counts of the table. Not if such counts are published elsewhere."
+    ),
     on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
     public=listed(8, False, "randomized"),
     place=7,

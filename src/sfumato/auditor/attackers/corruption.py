@@ -140,8 +140,8 @@ def composition_corruption_finding(
     return _corrupted(
         after,
         f"of {sum(len(k) for k in known):,} member(s)",
-        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know the "
-        f"composition, and takes records for independent draws, is not moved. {after.remark}",
+        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. Someone who does not know "
+        f"the composition, and takes records for independent draws, is not moved. {after.remark}",
     )
 
 
@@ -359,6 +359,10 @@ ATTACKER = Attacker(
     name="corruption",
     knows="knows the values of some other records",
     why_not_covered="The guarantee is not about someone who knows the values of other records.",
+    acceptable=(
+        "Acceptable if people do not know each other's values. Not among people who do, such as a ward, a school "
+        "or a village."
+    ),
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
     public=listed(9, lambda m: m.kind in ("randomized", "several") and not has_sub_tables(m) and not m.from_table),
     place=9,

@@ -276,6 +276,10 @@ ATTACKER = Attacker(
     why_not_covered=(
         "How often each value is published is public, and the guarantee does not hide what follows from it."
     ),
+    acceptable=(
+        "Acceptable if it is no secret which value is the most frequent. Not if that alone would harm a group of "
+        "people."
+    ),
     on={"randomized": NO_GROUPS, "response": NO_GROUPS, "groups": of_groups},
     promised={"groups": of_groups},
     public=_public,

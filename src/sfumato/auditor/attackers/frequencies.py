@@ -135,7 +135,10 @@ def _cases(evidence: Evidence, groups: IntArray) -> Cases:
 ATTACKER = Attacker(
     name="frequencies",
     knows="knows the shares of the values in the table",
-    why_not_covered="Nothing is required of any value of which something can be learnt.",
+    why_not_covered="No value that something can be learned about has a requirement.",
+    acceptable=(
+        "Acceptable for values that would do no harm. Not if a value without a requirement is a secret after all."
+    ),
     on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
     promised={"randomized": of_randomized},
     public=listed(3, True, "randomized"),

@@ -89,6 +89,10 @@ ATTACKER = Attacker(
     why_not_covered=(
         "The guarantee bounds beliefs once a record's sub-table is seen, not what the sub-table itself tells."
     ),
+    acceptable=(
+        "Acceptable if it does no harm to rule a value out. Not if that tells too much, as it does where few "
+        "values are left."
+    ),
     on={"randomized": of_sub_tables, "response": NO_SUB_TABLES, "groups": NO_SUB_TABLES},
     public=lambda manifest: Listed(5, covered=False) if has_sub_tables(manifest) else None,
     place=4,

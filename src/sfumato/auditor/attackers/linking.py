@@ -216,7 +216,7 @@ def response_findings(
             at_risk=int(sizes[largest > strictest * (1 + ROUNDING)].sum()),
             stated=strictest,
             exposed=most_exposed(largest, sizes, lambda k: tell(table.groups[k])),
-            remark="No mechanism helps against one who knows the distribution.",
+            remark="No mechanism helps against someone who knows the distribution.",
         ),
     )
 
@@ -263,8 +263,8 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         assumption=(
             "Knows a person's true quasi-identifiers and the matrices; estimates the table from the release by "
             "iterative Bayes, and guesses the likeliest value there. Stops after as many of "
-            f"{', '.join(map(str, STOPS[:-1]))} or {STOPS[-1]} steps as guess most people right: he cannot see which, "
-            "but may choose so."
+            f"{', '.join(map(str, STOPS[:-1]))} or {STOPS[-1]} steps as guess most people right: they cannot see "
+            "which, but may choose so."
         ),
         measured=(
             f"how often a person is guessed right, over {again.repetitions} releases that were drawn anew: of the "

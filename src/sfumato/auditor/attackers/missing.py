@@ -139,7 +139,7 @@ def _remark(absent: IntArray, suspects: IntArray | None) -> str:
     if known.size == 0:
         return text
     return (
-        f"{text} One who knows no shares knows that the value is in every group of the cell: that leaves "
+        f"{text} Someone who knows no shares knows that the value is in every group of the cell: that leaves "
         f"{int(known.min())} value(s) or more, so a belief of at most {1 / known.min():.4g}."
     )
 
@@ -235,6 +235,7 @@ ATTACKER = Attacker(
     why_not_covered=(
         "The guarantee is about records that are published. It does not bound what somebody's absence tells."
     ),
+    acceptable="Acceptable if nobody can tell who is missing. Not if a list of all people of the table is known.",
     on=everywhere(missing),
     public=listed(12, False),
     place=14,

@@ -398,6 +398,9 @@ ATTACKER = Attacker(
     name="order",
     knows="goes by the place of a row",
     why_not_covered="The rows are in the order of the table. The guarantee is about values, not about places.",
+    acceptable=(
+        "Acceptable if the order of the table tells nothing, as in a random one. Not otherwise: shuffle the rows."
+    ),
     on={"randomized": of_rows, "several": of_columns, "response": of_rows, "groups": of_groups},
     public=lambda manifest: Listed(13, covered=manifest.data.shuffled),
     place=16,

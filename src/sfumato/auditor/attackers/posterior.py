@@ -328,6 +328,7 @@ ATTACKER = Attacker(
     name="posterior",
     knows="takes the worst belief beforehand that the requirement speaks of",
     why_not_covered="The guarantee bounds how far a belief rises, not how far it falls.",
+    acceptable="Acceptable if only a rising belief does harm. Not if it does harm to rule a value out.",
     on={
         "randomized": of_randomized,
         "response": "the risk of that name is among those of linking",

@@ -216,6 +216,10 @@ ATTACKER = Attacker(
     name="register",
     knows="has a register of persons to link with",
     why_not_covered="The guarantee is about sensitive values, not about whose row is whose.",
+    acceptable=(
+        "Acceptable if it does no harm to find somebody's row, since the secret in it is protected. Not if being "
+        "in the table is a secret, or if columns without noise tell too much."
+    ),
     on=everywhere(register),
     place=15,
 )

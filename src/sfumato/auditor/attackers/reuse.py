@@ -198,6 +198,10 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
 ATTACKER = Attacker(
     name="reuse",
     knows="compares the release with an earlier one of the same people",
+    acceptable=(
+        "Acceptable if the earlier release is not known to anybody who gets this one. Not otherwise: make a new "
+        "key, and publish anew."
+    ),
     on={"randomized": reuse, "several": reuse, "response": reuse, "groups": IN_GROUPS},
     place=11,
 )

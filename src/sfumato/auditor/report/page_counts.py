@@ -163,7 +163,7 @@ def _certainty(found: tuple[FloatArray, FloatArray], manifest: Manifest) -> tupl
     name = and_list(manifest.sensitive)
     text = (
         f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much does he believe in its likeliest {name}? {_explained(manifest)} On "
+        f"at one record: by how much do they believe in its likeliest {name}? {_explained(manifest)} On "
         f"average by {percent(mean)}, at most by {percent(largest)}."
     )
     alt = (
@@ -176,19 +176,19 @@ def _certainty(found: tuple[FloatArray, FloatArray], manifest: Manifest) -> tupl
 
 
 EXPLAINED: dict[ReleaseKind, str] = {
-    "groups": "He holds all records of a group to be alike, so it is the largest share in the group.",
+    "groups": "They hold all records of a group to be alike, so it is the largest share in the group.",
     "response": (
-        "He sees the quasi-identifiers that it is published with. (The limit is on the belief by the table's own "
+        "They see the quasi-identifiers that it is published with. (The limit is on the belief by the table's own "
         "shares; estimated ones have errors, which show here.)"
     ),
-    "randomized": "He sees its published value.",
+    "randomized": "They see its published value.",
 }
 """What a reader goes by."""
 
 
 def _explained(manifest: Manifest) -> str:
     of_cards = any(mechanism.form != "value" for mechanism in manifest.mechanism_values)
-    return "He sees the set that is published of it." if of_cards else EXPLAINED[manifest.kind]
+    return "They see the set that is published of it." if of_cards else EXPLAINED[manifest.kind]
 
 
 def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:

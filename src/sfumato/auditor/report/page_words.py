@@ -131,10 +131,10 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
 
 
 def promise(manifest: Manifest) -> Section:
-    stated, card = manifest.guarantee, manifest.guarantee.card
+    stated, card = manifest.guarantee, manifest.card
     facts = [
         ("Against whom", card.attacker),
-        ("What he may believe beforehand", card.prior),
+        ("What they may believe beforehand", stated.prior),
         ("It holds for", _scope(manifest)),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
         ("Strength", card.strength),
@@ -187,7 +187,7 @@ def limits(release: Release) -> Section:
         "No release makes it impossible to learn something of a person. The promise is about one adversary, with the "
         "knowledge and the beliefs that are stated. It does not cover these:"
     )
-    blocks: list[Block] = [Text(first), Items(manifest.guarantee.card.not_covered)]
+    blocks: list[Block] = [Text(first), Items(manifest.card.not_covered)]
     if computed := manifest.computed_from_table:
         told = "These facts of the release were computed from the table, and tell of it whatever the noise is:"
         blocks += [Text(told), Items(computed)]

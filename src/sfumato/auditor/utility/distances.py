@@ -85,7 +85,7 @@ def _shares(counts: FloatArray, name: str) -> FloatArray:
     if not (np.isfinite(total) and total > 0):
         raise UsageError(
             f"The {name} counts sum to {total:g}: they have no shares.",
-            "Give counts of which at least one is positive.",
+            "Give counts with at least one above 0.",
         )
     return np.asarray(counts / total, dtype=np.float64)
 

@@ -107,7 +107,7 @@ def _check_kept_order(rows: Rows) -> None:
     dropping = [a.name for a in rows.schema.attributes if a.missing == "drop" and a.role != "identifier"]
     if dropping or rows.person or rows.source.why_no_address:
         raise UsageError(
-            'order = "keep" does not go with a table on Spark of which rows may be left out: the sizes of the files '
+            'order = "keep" does not go with a table on Spark whose rows may be left out: the sizes of the files '
             "would tell how many are missing from each.",
             'Leave order out, or say order = "shuffle" in [output].',
         )

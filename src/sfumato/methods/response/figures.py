@@ -19,9 +19,10 @@ from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tab
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import GroupLimit, Requirement, RiskLimit, exact
 from sfumato.values.steps import Perturb, RowStep, Shuffle
+from sfumato.values.text import named
 
 RISKS = {
-    "posterior": "belief in a value by who sees the published quasi-identifiers of a row: expected shares",
+    "posterior": "belief in a value of someone who sees the published quasi-identifiers of a row: expected shares",
     "link": "hits by who links on the published quasi-identifiers: expected shares",
     "reconstruction": "right row and right value by drawing, AD Eq. (6)",
 }
@@ -130,9 +131,9 @@ class ResponseFigures(Found, Figures):
             f"{self.single_valued:,} of these have a single {value}. Method {plan.method}, assurance {plan.assurance}."
         )
         yield (
-            f"Each record keeps its {', its '.join(randomized)} each with a probability of its own, and otherwise gets "
-            "another value, all others alike; each by itself. All other published columns stay as they are, but for "
-            "bins and merged values. Then the rows are shuffled."
+            f"Each record keeps its {named(randomized)} with a chance that belongs to the column, and otherwise gets "
+            "another value at random. Other columns stay as they are, but for bins and merged values. Then the rows "
+            "are shuffled."
         )
         if value not in randomized:
             yield f"{value} is published unchanged: every row shows the true one."

@@ -25,8 +25,8 @@ class RandomizedResponse(ResponseOptions):
     name = "randomized-response"
     title = "randomized response"
     promise = (
-        "The belief in a value is bounded for who sees the published quasi-identifiers of a row and nothing else; not "
-        "for one who knows a person's true ones and how values depend on them."
+        "The belief in a value is bounded for someone who sees the published quasi-identifiers of a row and nothing "
+        "else; not for someone who knows a person's true ones and how values depend on them."
     )
     avoid_if = (
         "someone may know a person's true age, sex and the like and how the secret depends on them, or these columns "

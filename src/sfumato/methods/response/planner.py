@@ -94,8 +94,8 @@ def _solved(asked: Request) -> tuple[Response, Response]:
         largest = float(RISKS[risk](axes.table, found.channels).values.max())
         raise Infeasible(
             f"The table as it is keeps the limit (its largest risk {risk} is {largest:.6g}): nothing would be "
-            f"randomized. That says nothing of one who sees {axes.profile.sensitive_domain.name} of a row, which the "
-            "rows as they are show to all.",
+            f"randomized. That says nothing of someone who sees {axes.profile.sensitive_domain.name} of a row, which "
+            "the rows as they are show to all.",
             for_kept(asked),
         )
     return best, found
@@ -209,7 +209,7 @@ def _notes(profile: Profile, figures: ResponseFigures, sensitive: Channel) -> It
                 f"{value} stays untouched though it is in scope."
             )
         seen = row_posterior(figures.risks["posterior"], sensitive)
-        yield f"One who sees the published {value} of the row too believes in a value by up to {seen:.4f}."
+        yield f"Someone who sees the published {value} of the row too believes in a value by up to {seen:.4f}."
     if figures.expected_l2 > figures.uniform_l2:
         yield (
             f"The noise leaves next to nothing: the estimated joint table has the expected squared error "
@@ -217,8 +217,8 @@ def _notes(profile: Profile, figures: ResponseFigures, sensitive: Channel) -> It
             "without any release. Ask for a larger limit."
         )
     yield (
-        "Whoever knows how often each value occurs for given quasi-identifiers guesses from that, and the release lets "
-        "it be estimated: that is the best guesser above, and no mechanism helps against it."
+        "Someone who knows how often each value occurs for given quasi-identifiers guesses from that, and the release "
+        "lets it be estimated: that is the best guesser above, and no mechanism helps against it."
     )
     yield (
         "The parameters are next to the best that were found, from one start or a few: no better point is known. "

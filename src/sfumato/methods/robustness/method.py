@@ -43,8 +43,8 @@ class RobustAnatomy(Bucketing):
     name = "robust-anatomy"
     title = "robust Anatomy"
     promise = (
-        "The belief in a value is bounded for who finds the person's group, whatever they believe of how values depend "
-        "on {known}; not for one who knows more columns, or others of the group."
+        "The belief in a value is bounded for someone who finds the person's group, whatever they believe of how "
+        "values depend on {known}; not for someone who knows more columns, or others of the group."
     )
     avoid_if = "someone may know more columns than the sets name, or others of a group."
     slow_to_plan = True
@@ -151,7 +151,7 @@ class RobustAnatomy(Bucketing):
             alone,
             r,
             "r",
-            'choose the method "suppression", whose bound is for who knows no associations with other columns',
+            'choose the method "suppression", whose bound is for someone who knows no associations with other columns',
         )
         own = [cells.prior(known) for known in cells.sets]
         priors = None if claim.prior == "none" else own

@@ -74,8 +74,8 @@ class SeveralFigures(Figures):
         yield [
             f"{plan.rows:,} records; {len(names)} sensitive columns with methods of their own: {methods}. "
             f"Assurance {plan.assurance}.",
-            "Each of them is drawn by itself, independently of the others. All other published columns stay as they "
-            f"are, but for bins and merged values. {order}",
+            "Each of them is drawn by itself, independently of the others. Other columns stay as they are, but for "
+            f"bins and merged values. {order}",
         ]
         for name, part in zip(names, self.parts, strict=True):
             what, *more = part.figures.explained(part)

@@ -32,8 +32,8 @@ class Several(Method):
     name = "several"
     title = "a method for each sensitive column"
     promise = (
-        "Of each column what its own method promises, for whoever reads that column alone; the odds of any statement "
-        "about the combination change by at most the product of the columns' factors."
+        "Of each column what its own method promises, for whoever reads that column alone; the odds of any "
+        "statement about the combination change by at most the product of the columns' factors."
     )
     takes = (Requirements,)
     figures = SeveralFigures

@@ -38,8 +38,8 @@ class SmallDomain(Method):
     name = "small-domain"
     title = "small domain randomization"
     promise = (
-        "The belief in a value is bounded for who sees the person's row and has the shares of its sub-table for their "
-        "prior; not for one who knows how many records of the sub-table have each value."
+        "The belief in a value is bounded for someone who sees the person's row and has the shares of its sub-table "
+        "for their prior; not for someone who knows how many records of the sub-table have each value."
     )
     avoid_if = "someone may know how many records of a sub-table have each value, or later releases must follow."
     takes = (RhoPrivacy,)
@@ -173,8 +173,8 @@ def _notes(found: Partition, unprotected: list[str]) -> list[str]:
     if found.assurance == "as-published":
         smallest = min(block.size for block in found.blocks)
         notes.append(
-            f"As published there is no minimum size; the smallest sub-table has {smallest:,} record(s), and one who "
-            "knows its composition can exceed rho2."
+            f"As published there is no minimum size; the smallest sub-table has {smallest:,} record(s), and someone "
+            "who knows its composition can exceed rho2."
         )
     if unprotected:
         notes.append(

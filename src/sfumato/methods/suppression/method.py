@@ -59,8 +59,8 @@ class Suppression(Bucketing):
     def _is_published(cls, variant: object) -> object:
         if variant in COMPARISONS:
             raise ValueError(
-                f"{variant} is for comparisons only: who knows how it works can tell too much of which value was the "
-                "most frequent one; choose rotation, spread or safe-d"
+                f"{variant} is for comparisons only: someone who knows how it works can tell too well which value was "
+                "the most frequent one; choose rotation, spread or safe-d"
             )
         return variant
 

@@ -143,7 +143,7 @@ def _top_level(source: Source, guesses: Sequence[Guess]) -> list[str]:
         toml.comment(
             f"{unique} is different in every row. As record key (with a key file) it makes a record keep its noise in "
             "later releases of the same series while its value stays. "
-            "ASSUMED, NOT PROVED, is then that how long a value lasts tells nothing of which value it is; the plan "
+            "ASSUMED, NOT PROVED, is then that how long a value lasts says nothing about it; the plan "
             "says how much equal and different published values tell where that is not so. "
             "The name of the series must be the same in every release, and another one for every other table:"
         ),
@@ -268,7 +268,7 @@ def _means(bins: Bins) -> list[str]:
 def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
     lines = ['domain = "observed"']
     rare = profile.rare()
-    warning = "Observed: the release lists the values that occur, and thereby tells that they occur"
+    warning = "Observed: the release lists the values that occur, and so tells that they occur"
     if rare:
         shown = ", ".join(toml.quote(v) for v in rare[:5]) + (", ..." if len(rare) > 5 else "")
         warning += f" ({len(rare):,} of them in fewer than 5 rows: {shown})"

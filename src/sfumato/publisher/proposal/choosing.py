@@ -161,13 +161,13 @@ class Choice:
     def about_requirement(self) -> Iterator[str]:
         if self.asked is None:
             yield (
-                f"{self.share:.1%} of the records have one value: whoever guesses it is right that often before they "
-                "see anything, and no promise about it can be of use. Choose other breaks, so that no bin has more "
-                "than half of the records; or protect rare values only; or choose another column."
+                f"{self.share:.1%} of the records have one value: anyone who guesses it is right that often before "
+                "they see anything, and no promise about it can be of use. Choose other breaks, so that no bin has "
+                "more than half of the records; or protect rare values only; or choose another column."
             )
             return
         yield (
-            "Whoever believes a value of a record with at most rho1 must not believe it with more than rho2 after "
+            "Someone who believes a value of a record with at most rho1 must not believe it with more than rho2 after "
             f"seeing the release. rho1: the most frequent value has {self.share:.1%}, rounded up. rho2: at most three "
             "times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS YOUR DECISION."
         )

@@ -360,13 +360,15 @@ def _repeated(p: Persons, policy: Policy) -> Iterator[str]:
 
 def _unique(u: Uniqueness, policy: Policy) -> str:
     if policy.method.publishes_buckets:
-        why = "whoever knows these finds the record and its group, and only the other records of the group protect it"
+        why = (
+            "someone who knows these finds the record and its group, and only the other records of the group protect it"
+        )
     elif policy.linked:
         why = (
             "a group of one record has one sensitive value, and it takes much noise in the quasi-identifiers to hide it"
         )
     else:
-        why = "whoever knows these finds the record, and only the noise on the sensitive value protects it"
+        why = "someone who knows these finds the record, and only the noise on the sensitive value protects it"
     alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
     return f"{alone}: {why}. Coarser bins or merged values help."
 
@@ -376,9 +378,9 @@ def _associated(clear: Sequence[Predictor], secret: str, policy: Policy) -> Iter
     if telling := [p.column for p in clear if p.column not in policy.method.known_columns]:
         shown = ", ".join(map(repr, telling[:SHOWN])) + (", ..." if len(telling) > SHOWN else "")
         yield (
-            f"{len(telling)} column(s) tell of {secret!r}: {shown}. Groups hide who of them has which value only from "
-            "one who does not know that. The method robust-anatomy, with the columns of which it may be known in its "
-            "attribute_sets, is for who does."
+            f"{len(telling)} column(s) tell of {secret!r}: {shown}. Groups hide who has which value only from "
+            "someone who does not know that. If others may know it, use the method robust-anatomy, with these columns "
+            "in its attribute_sets."
         )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sfumato.show.screen import Screen
 from sfumato.values.attributes import Role
 from sfumato.values.looks import Stop
 from sfumato.values.profile import Uniqueness
+from sfumato.values.text import indented, listed
 
-WIDTH = 110
 SHOWN = 12
 PLAIN_TYPES = (
     "text",
@@ -23,6 +23,15 @@ PLAIN_TYPES = (
     "true/false",
 )
 """Types of columns that can be randomized."""
+
+
+ROLE_WORDS = {
+    "identifier": "Left out",
+    "drop": "Left out",
+    "quasi_identifier": "Others may know (published)",
+    "sensitive": "Secret (blurred)",
+    "other": "Published as it is",
+}
 
 
 @dataclass(frozen=True)
@@ -188,16 +197,20 @@ class Survey:
         """Return the survey as JSON-ready values; the keys are the names of the fields."""
         return asdict(self)
 
+    def summary(self) -> Screen:
+        """Return the first screen: what to look at, the columns by role, the secret, and what the policy would give."""
+        return Screen(tuple(_first(self)), self.warnings, "Look at this first")
+
     def explain(self) -> str:
         """Return the survey in plain words: what to look at first, then all figures."""
         parts = [
             [f"{self.table}: {self.rows:,} rows, {len(self.columns):,} columns. Private: not for release."],
-            ["Look at this first", *(_indented(warning, "  ! ") for warning in self.warnings)] if self.warnings else [],
+            ["Look at this first", *(indented(warning, "  ! ") for warning in self.warnings)] if self.warnings else [],
             _columns(self.columns),
             _uniqueness(self.uniqueness) if self.uniqueness else [],
             _sensitive(self.sensitive) if self.sensitive else [],
             *map(_sensitive, self.apart),
-            ["Row order", _indented(self.row_order.statement)] if self.row_order else [],
+            ["Row order", indented(self.row_order.statement)] if self.row_order else [],
             _prediction(self.prediction) if self.prediction and self.prediction.predictors else [],
             _persons(self.persons) if self.persons else [],
             _errors(self.errors) if self.errors else [],
@@ -206,8 +219,42 @@ class Survey:
         return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _indented(text: str, mark: str = "  ") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_long_words=False)
+def _first(survey: Survey) -> Iterator[str]:
+    """Yield what matters of a table, a line each."""
+    yield f"{survey.table}: {survey.rows:,} rows, {len(survey.columns):,} columns. Private: not for release."
+    yield from _by_role(survey.columns)
+    if found := survey.uniqueness:
+        yield found.sentence
+    for secret in (survey.sensitive, *survey.apart):
+        if secret is not None:
+            most = secret.most_frequent[0]
+            yield (
+                f"{' / '.join(secret.columns)} has {secret.values:,} values. The most frequent is {_cut(most.value)!r} "
+                f"with {most.records:,} records ({most.share:.1%})."
+            )
+    if own := next((case for case in survey.feasibility or () if case.from_policy), None):
+        yield _own_case(own)
+    if survey.feasibility is None:
+        yield "With a policy, this shows who can be found, which columns tell the secret, and what can be promised."
+
+
+def _by_role(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield the columns of each role, or of the table where there is no policy."""
+    roles: dict[str, list[str]] = {}
+    for column in columns:
+        roles.setdefault(ROLE_WORDS.get(column.role or "", "Columns"), []).append(_cut(column.name))
+    yield from (f"{role}: {listed(names)}" for role, names in roles.items())
+
+
+def _own_case(case: Feasible) -> str:
+    """Return what the policy's own requirement would give."""
+    if case.reason:
+        return f"The policy ({case.method}) cannot be met on this table."
+    if case.published_share is not None:
+        return f"The policy ({case.method}) would publish {case.published_share:.0%} of the records, with true values."
+    kept = "" if case.record_utility is None else f" would keep {100 * case.record_utility:.0f} of 100 values true,"
+    bars = "with error bars" if case.invertible else "without error bars"
+    return f"The policy ({case.method}){kept} and counts can be estimated {bars}."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
@@ -238,8 +285,8 @@ def _uniqueness(u: Uniqueness) -> list[str]:
     names = ", ".join(u.quasi_identifiers)
     return [
         "Uniqueness of the quasi-identifiers, as they would be published",
-        _indented(f"{u.combinations:,} combinations of {names} in {u.records:,} records."),
-        _indented(
+        indented(f"{u.combinations:,} combinations of {names} in {u.records:,} records."),
+        indented(
             f"{u.unique_records:,} records ({u.unique_share:.2%}) are alone in their combination. The "
             f"smallest group has {u.smallest_group:,}, the median group {u.median_group:g} record(s); half "
             f"of the records are in groups of at most {u.median_record_group:,}."
@@ -257,13 +304,13 @@ def _sensitive(s: Sensitive) -> list[str]:
     frequent = [[_cut(v.value), f"{v.records:,}", f"{v.share:.2%}"] for v in s.most_frequent]
     return [
         f"Sensitive: {name}",
-        _indented(facts + "."),
+        indented(facts + "."),
         *_table(["most frequent", "records", "share"], frequent, 1),
-        _indented(
+        indented(
             f"The largest share is {s.largest_share:.2%}; entropy {s.entropy:.2f} of 1 (1: all values "
             "equally frequent)."
         ),
-        _indented(_eligibility(s)),
+        indented(_eligibility(s)),
     ]
 
 
@@ -282,14 +329,14 @@ def _eligibility(s: Sensitive) -> str:
 def _prediction(p: Prediction) -> list[str]:
     return [
         "Columns that tell the sensitive value",
-        _indented(
+        indented(
             f"Learned on {p.learned:,} records, tried on {p.tried:,} others: the share of right guesses by "
             f"one column alone. The most common value alone is right for {p.predictors[0].baseline:.2%}. Bits: what "
             "the column tells of the value per record, also where it shifts the odds but not the best guess."
         ),
         *_predictors(p, "other"),
         *_predictors(p, "quasi_identifier"),
-        _indented(
+        indented(
             "Clear: z above 4, and more than one point or 0.05 bits. A column that tells only a little, or only "
             "together with others, is not seen here: not clear is not independent."
         ),
@@ -319,7 +366,7 @@ def _predictors(p: Prediction, role: str) -> list[str]:
 def _persons(p: Persons) -> list[str]:
     return [
         f"Persons ({p.column})",
-        _indented(
+        indented(
             f"{p.persons:,} persons, {p.mean_rows:.2f} rows each on average, {p.most_rows:,} at most; "
             f"{p.with_several_rows:,} have several rows. The policy says: {p.repeated}."
         ),
@@ -340,8 +387,8 @@ def _errors(errors: Sequence[Off]) -> list[str]:
     return [
         f"What analysts would be off by, where odds may change by at most {_joined(gammas)} times",
         *_table(head, rows, 1),
-        *(_indented(f"{', '.join(names)}: {reason}") for reason, names in _reasons(errors).items()),
-        _indented(f"{legend} All methods with figures make the same promise, about any statement."),
+        *(indented(f"{', '.join(names)}: {reason}") for reason, names in _reasons(errors).items()),
+        indented(f"{legend} All methods with figures make the same promise, about any statement."),
     ]
 
 
@@ -377,8 +424,8 @@ def _feasibility(cases: Sequence[Feasible]) -> list[str]:
     return [
         "What is feasible",
         *_table(head, [_case(case) for case in cases], 2),
-        *(_indented(f"{_name(case)}, {case.method}: {case.reason}") for case in cases if case.reason),
-        _indented(_LEGEND),
+        *(indented(f"{_name(case)}, {case.method}: {case.reason}") for case in cases if case.reason),
+        indented(_LEGEND),
     ]
 
 

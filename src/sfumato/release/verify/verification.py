@@ -18,6 +18,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from sfumato.claims.buckets import BucketClaim
+from sfumato.claims.card import Card
 from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
@@ -28,6 +29,7 @@ from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.order import random_order
 from sfumato.show.results import Result
+from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
 
 SHOWN = 5
@@ -49,6 +51,19 @@ class Verification(Result):
     def holds(self) -> bool:
         """Whether nothing failed. (What needs an audit is not covered.)"""
         return all(check.status != "fails" for check in self.checks)
+
+    def summary(self, card: Card) -> Screen:
+        """Return the first screen: whether all holds, what fails or cannot be seen, and what is promised."""
+        named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
+        failed, unseen = named["fails"], named["needs audit"]
+        verdict = (
+            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not use the release."
+            if failed
+            else f"HOLDS: all {len(named['holds'])} checks that the release alone can prove."
+        )
+        broken = (f"  fails  {check.name}: {check.detail}" for check in failed)
+        points = tuple(f"{check.name}: {check.detail}" for check in unseen)
+        return Screen((verdict, *broken, "", *card.lines), points, "Needs an audit, with the private table")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as JSON-ready values."""

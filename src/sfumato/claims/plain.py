@@ -1,0 +1,128 @@
+"""Bounds on odds in plain words: how sure someone can become of a value, for the card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from sfumato.claims.card import (
+    BELIEFS,
+    COMPUTED,
+    QUASI_IDENTIFIERS,
+    RELATIVES,
+    SECOND,
+    SEVERAL_ROWS,
+    UNTOUCHED,
+)
+from sfumato.claims.claim import BOTH, Scope, percent
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import Bound
+from sfumato.values.computed import Facts
+from sfumato.values.matrix.base import Direction
+from sfumato.values.mechanism import SubTable
+from sfumato.values.sets import strictest_gamma
+from sfumato.values.text import named
+
+BELIEF = Fraction(1, 10)
+"""What a belief of this becomes is told, where no requirement names another one."""
+
+
+def promise_on_odds(
+    domain: SensitiveDomain, table: SubTable, scope: Scope, directions: Sequence[Direction], read_off: bool
+) -> str:
+    """Return the promise of one matrix; `read_off`: each value starts from its own share, read off the table."""
+    both, bounds = "downward" in directions, table.bounds
+    if scope == "any predicate":
+        strictest = strictest_gamma(bounds, table.sets)
+        assert strictest is not None
+        first = bounds[0] if bounds[0].gamma == strictest else Bound(strictest)
+        return moved(first, f"anything about a record's {domain.name}", both)
+    told = [*_of_values(domain, bounds, both, read_off), *_of_sets(domain, table, both)]
+    return " ".join(told) or f"Nothing is required of any {domain.name}, and nothing is promised."
+
+
+def _of_values(domain: SensitiveDomain, bounds: Sequence[Bound], both: bool, read_off: bool) -> Iterator[str]:
+    """Yield the strictest bound with the values that have it, and what holds of the others."""
+    protected = [(code, bound) for code, bound in enumerate(bounds) if bound.gamma is not None]
+    kinds = sorted({bound for _, bound in protected}, key=lambda bound: bound.gamma or 0)
+    if not kinds:
+        return
+    strictest = [domain.labels[code] for code, bound in protected if bound == kinds[0]]
+    if len(kinds) == 1 and len(strictest) == domain.size:
+        yield moved(kinds[0], f"a record having any one {domain.name}", both)
+        return
+    values = named(strictest, "or")
+    yield moved(kinds[0], f"a record's {domain.name} being {values}", both)
+    others = len(protected) - len(strictest)
+    if len(kinds) == 2:
+        yield f"Of the other {others:,} values: {short(kinds[1])}."
+    elif others:
+        yield f"The other {others:,} values have weaker limits of their own{', by their shares' if read_off else ''}."
+
+
+def _of_sets(domain: SensitiveDomain, table: SubTable, both: bool) -> Iterator[str]:
+    sets = sorted(table.sets, key=lambda each: each.bound.gamma or 0)
+    if sets:
+        yield moved(sets[0].bound, f"the statement that a record's {sets[0].told(domain)}", both)
+    if len(sets) > 1:
+        yield f"{len(sets) - 1:,} more set(s) of values: limits of their own."
+
+
+def moved(bound: Bound, of: str, both: bool) -> str:
+    """Return how sure someone can become of something."""
+    if bound.rho1 is None or bound.rho2 is None:
+        assert bound.gamma is not None
+        return f"Someone {percent(BELIEF)} sure of {of} will not get above {after(bound.gamma, BELIEF)}."
+    rho1, rho2 = _ends(bound.rho1, bound.rho2)
+    back = f", nor from at least {rho2} fall below {rho1}" if both else ""
+    return f"Someone at most {rho1} sure of {of} will not get above {rho2}{back}."
+
+
+def short(bound: Bound) -> str:
+    """Return the two ends of a bound."""
+    if bound.rho1 is None or bound.rho2 is None:
+        assert bound.gamma is not None
+        return f"from {percent(BELIEF)} to at most {after(bound.gamma, BELIEF)}"
+    rho1, rho2 = _ends(bound.rho1, bound.rho2)
+    return f"from at most {rho1} to at most {rho2}"
+
+
+def _ends(rho1: Fraction, rho2: Fraction) -> tuple[str, str]:
+    """Return both ends in percent with one digit: the first never above it, the second never below it."""
+    low, high = math.floor(rho1 * 1000), math.ceil(rho2 * 1000)
+    return f"{low / 10:g}%" if low else f"{float(100 * rho1):.2g}%", f"{high / 10:g}%"
+
+
+def after(factor: Fraction, prior: Fraction) -> str:
+    """Return what becomes of a belief under a factor on its odds, in percent with one digit, never below it.
+
+    >>> after(Fraction(3), Fraction(1, 10))
+    '25%'
+    """
+    belief = factor * prior / (1 - prior + factor * prior)
+    return f"{float(Fraction(math.ceil(belief * 1000), 10)):g}%"
+
+
+def attacker_of_noise(computed: Facts) -> str:
+    """Return whom we assume: all other records may be known only where nothing was computed from the table."""
+    others = "" if computed else ", and all other records"
+    return f"knows how the noise works, who is in the table, everyone's {QUASI_IDENTIFIERS}{others}; sees one release."
+
+
+def gaps_of_noise(
+    domain: SensitiveDomain, table: SubTable, scope: Scope, directions: Sequence[Direction], computed: Facts
+) -> Iterator[str]:
+    """Yield what is not covered, a few words each; what is special to the release first."""
+    if scope == "single values":
+        if any(bound.gamma is None for bound in table.bounds):
+            yield "values without a requirement"
+        if directions == BOTH and domain.size > 2:
+            yield "statements that join several values"
+        if len(domain.parts) > 1:
+            yield f"{named(domain.names, 'or')} alone"
+    if "downward" not in directions:
+        yield "becoming less sure"
+    if computed:
+        yield COMPUTED
+    yield from (BELIEFS, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES)

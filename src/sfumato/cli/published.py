@@ -1,0 +1,65 @@
+"""What `sfumato publish` says once a release is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.claims.odds import assumed
+from sfumato.show.screen import Screen
+from sfumato.values.computed import listed
+
+if TYPE_CHECKING:
+    from sfumato.publisher.policy import Policy
+    from sfumato.release.manifest import Manifest
+    from sfumato.values.profile import Uniqueness
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A release that was just made, with what its publisher should know of it."""
+
+    folder: Path
+    manifest: Manifest
+    policy: Policy
+    uniqueness: Uniqueness | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-ready values."""
+        return {"folder": str(self.folder), "manifest": self.manifest.model_dump(mode="json")}
+
+    def summary(self) -> Screen:
+        """Return the first screen: what was published, what is promised, and what to know and do."""
+        do = f"Check it with `sfumato verify {self.folder}`, then hand out the whole folder."
+        return Screen((*self._head(), "", *self.manifest.card.lines), (*self._to_know(), do), "To know, and to do next")
+
+    def explain(self) -> str:
+        """Return all of it: also what is not covered in exact terms, and what a second release would add."""
+        stated = self.manifest.guarantee
+        exact = [stated.sentence, *(f"Not covered: {limit}" for limit in stated.limits), self.manifest.second_release]
+        parts = [
+            [*self._head()],
+            self.manifest.card.lines,
+            ["To know", *(f"  - {point}" for point in self._to_know())],
+            ["The promise in exact terms", *(f"  {line}" for line in exact)],
+        ]
+        return "\n\n".join("\n".join(part) for part in parts)
+
+    def _head(self) -> Iterator[str]:
+        if self.manifest.status != "release":
+            yield "NOT FOR RELEASE: drawn from a test seed, which anyone can repeat."
+        rows = self.manifest.data.rows
+        yield f"Published {rows:,} records to {self.folder} (release {self.manifest.release_id})."
+        if withheld := self.manifest.withheld:
+            yield f"{withheld:,} of {rows + withheld:,} records are withheld ({withheld / (rows + withheld):.1%})."
+
+    def _to_know(self) -> Iterator[str]:
+        if self.policy.record_key:
+            yield assumed(self.manifest.mechanism_values)
+        yield from self.policy.exemptions
+        if self.uniqueness is not None:
+            yield f"Private, of the table: {self.uniqueness.sentence}"
+        if computed := self.manifest.computed_from_table:
+            yield listed(computed)

@@ -1,0 +1,94 @@
+"""The card: five lines, the same wherever a promise is told, and never stronger than the guarantee."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.claims.card import LABELS, rounded, typical_error
+from sfumato.claims.plain import after, moved, short
+from sfumato.values.bound import Bound
+from sfumato.values.matrix.retention import amplification
+from tests.golden.cases import CASES, FILES, table
+
+METHODS = ("uniform", "fine-grain", "subset, sets", "geometric", "several", "small-domain", "randomized-response")
+METHODS += ("anatomy", "suppression", "robust-anatomy")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_plan_manifest_and_readme_show_one_card(name: str, tmp_path: Path) -> None:
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    (tmp_path / "policy.toml").write_text(CASES[name].policy, encoding="utf-8")
+    policy = sf.Policy.load(tmp_path / "policy.toml")
+    pq.write_table(table(), tmp_path / "t.parquet")
+    opened = sf.scan(tmp_path / "t.parquet", policy)
+    plan = sf.plan(sf.profile(opened), policy.method, policy.requirement)
+    release = sf.publish(opened, plan, tmp_path / "release")
+    card = release.manifest.card
+    readme = (tmp_path / "release" / "README.md").read_text(encoding="utf-8")
+    assert [label for label, _ in card.rows] == list(LABELS)
+    assert (card.promise, card.gaps, card.cost, card.strength) == (
+        plan.card.promise,
+        plan.card.gaps,
+        plan.card.cost,
+        plan.card.strength,
+    )
+    for label, text in card.rows:
+        assert f"- **{label}**: {text}" in readme
+        assert f"{label:<13}{text}" in plan.explain() or label == "Attacker"  # the plan knows no untouched columns
+        assert not re.search(r"rho|gamma|epsilon|\d[*^]", text)
+
+
+@pytest.mark.parametrize(("rho1", "rho2"), [("1/10", "1/4"), ("13/150", "13/75"), ("1/3", "2/3"), ("1/5000", "1/900")])
+def test_a_rounded_bound_is_never_stronger_than_the_true_one(rho1: str, rho2: str) -> None:
+    low, high = Fraction(rho1), Fraction(rho2)
+    told = short(Bound(amplification(low, high), low, high))
+    stated = [Fraction(number) / 100 for number in re.findall(r"([\d.]+)%", told)]
+    assert stated[0] <= low or math.isclose(stated[0], low, rel_tol=0.05)
+    assert stated[1] >= high
+    assert f"at most {told.split()[3]}" in moved(Bound(amplification(low, high), low, high), "x", both=False)
+
+
+@pytest.mark.parametrize("gamma", [Fraction(3), Fraction(19, 9), Fraction(100)])
+def test_a_factor_is_told_by_what_becomes_of_one_in_ten(gamma: Fraction) -> None:
+    told = Fraction(after(gamma, Fraction(1, 10)).rstrip("%")) / 100
+    exact = gamma / (9 + gamma)
+    assert exact <= told < exact + Fraction(1, 1000)
+    assert moved(Bound(Fraction(3)), "x", both=True) == "Someone 10% sure of x will not get above 25%."
+
+
+def test_the_cost_is_the_standard_error_where_all_values_are_equally_frequent() -> None:
+    domain = sf.plan(
+        sf.profile(sf.scan(table().select(["job", "sex"]), sf.Policy.parse(_POLICY))),
+        sf.Uniform(),
+        sf.Amplification(4),
+    )
+    mechanism = domain.mechanisms[0]
+    m, rows = mechanism.domain.size, 3000
+    matrix = mechanism.matrix.dense()
+    inverse = np.linalg.inv(matrix)
+    records = np.full(m, rows / m)
+    variance = (inverse**2) @ (matrix @ records) - records
+    assert typical_error(mechanism, rows) == pytest.approx(math.sqrt(variance.mean()), rel=1e-9)
+    assert f"off by about +-{rounded(math.sqrt(variance.mean()))}" in domain.claim.cost(_shape(domain), rows)
+
+
+def _shape(plan: sf.Plan):  # type: ignore[no-untyped-def]
+    from sfumato.claims.claim import Shape
+
+    return Shape(plan.mechanisms, 0, plan.computed_from_table)
+
+
+_POLICY = """
+columns = { job = { role = "sensitive" }, sex = { role = "quasi_identifier" } }
+method = { name = "uniform" }
+requirement = { gamma = 4 }
+"""
