@@ -20,6 +20,7 @@ from sfumato.methods import METHODS, Method, options, read_method, several
 from sfumato.publisher.policy_mistakes import explained, not_toml, reason
 from sfumato.publisher.policy_rules import (
     OWN_KEYS,
+    AboutRule,
     BinRule,
     ColumnRule,
     GroupRule,
@@ -67,6 +68,7 @@ class Policy(Section):
     series: str | None = None
     input: InputRule = InputRule()
     output: OutputRule = OutputRule()
+    about: Annotated[AboutRule | None, Field(exclude_if=lambda about: about is None)] = None  # then it is not hashed
 
     @model_validator(mode="before")
     @classmethod
@@ -338,6 +340,7 @@ def sections() -> dict[str, tuple[str, ...]]:
 
     return {
         "": keys(Policy),
+        "[about]": keys(AboutRule),
         "[columns.NAME]": keys(ColumnRule),
         "bins = { ... }": keys(BinRule),
         "[person]": keys(PersonRule),
