@@ -80,7 +80,7 @@ class Made:
     @property
     def private(self) -> Page:
         """The publisher's page."""
-        return private_page(self.release, self.record, partial(true_counts, self.release, self.table))
+        return private_page(self.release, self.record, self.table)
 
     @property
     def public(self) -> Page:

@@ -308,7 +308,7 @@ def _is_promised(name: str, manifest: Manifest) -> bool:
 
 
 LIMITED = {
-    "posterior": "takes the worst belief beforehand that the requirement speaks of",
+    "posterior": "sees what quasi-identifiers a row is published with, and knows the table's shares",
     "link": "takes a row with the person's published quasi-identifiers",
     "reconstruction": "draws the true quasi-identifiers and the true value at random",
 }
