@@ -1,5 +1,5 @@
 """What attackers reach, in two groups: those that the promise covers, and those that it does not, with what speaks for
-and against accepting that. From the record of an audit (docs/json.md): with all figures, or as verdicts in words only.
+and against accepting that. From the record of an audit (docs/reference/json.md): with all figures, or as verdicts.
 
 Of the record a public page uses which attackers are above the bound, each looked up among the known ones: nothing else
 of it, so no figure of the table, can get onto the page. All else is of the manifest: an audit of the table knows more,
@@ -159,7 +159,7 @@ def _in_detail(named: Sequence[tuple[str, Record]]) -> Details:
 
 def public_findings(manifest: Manifest, audit: Record) -> Section:
     """Return the verdicts in words, without any figure: from the manifest, but for those above the bound."""
-    above = {_known(f)[0] for f in audit["findings"] if _known(f)[1] == "above the bound"}
+    above = above_the_bound(audit)
     about, roles = coverage(manifest), roles_on(manifest.kind)
     text = (
         "The publisher let attackers loose on the release, with the original table at hand to measure what they reach. "
@@ -184,6 +184,12 @@ def public_findings(manifest: Manifest, audit: Record) -> Section:
         columns = ("attacker", "who", "why not, and when that is acceptable")
         blocks += [Heading("Not covered by the promise"), table("Left open", columns, others, 3)]
     return Section("attackers", "What attackers reach", tuple(blocks))
+
+
+def above_the_bound(audit: Record) -> set[str]:
+    """Return the attackers that are above the bound: all that anybody is told of a record."""
+    known = [_known(finding) for finding in audit["findings"]]
+    return {attacker for attacker, verdict in known if verdict == "above the bound"}
 
 
 def _known(finding: Record) -> tuple[str, str]:

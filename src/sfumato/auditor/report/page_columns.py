@@ -58,8 +58,8 @@ def _rows(release: Release, policy: Policy | None) -> Iterator[tuple[str, ...]]:
 
 
 def _guessed(release: Release, names: Sequence[str], found: tuple[FloatArray, FloatArray]) -> tuple[str, str]:
-    found_by = {} if release.manifest.in_buckets else {"method": "em"}  # groups tell the counts of a value exactly
-    shares = release.table(list(names), **found_by).value.clip(min=0)
+    # groups tell exactly how often each value occurs
+    shares = release.table(names, method="inverse" if release.manifest.in_buckets else "em").value.clip(min=0)
     sure, records = found
     return percent(float(shares.max() / shares.sum())), percent(float(sure @ records / records.sum()))
 

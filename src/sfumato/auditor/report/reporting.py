@@ -81,7 +81,7 @@ def report(
     check_place(path, public)
     check_record(record, opened)
     if table is not None:
-        Evidence(table, opened).check()
+        check_table(table, opened)
     page = public_page(opened, record, table) if public else private_page(opened, record, table, methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
@@ -169,6 +169,11 @@ def check_record(record: Record, release: Release) -> None:
             f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",
             "Audit this release.",
         )
+
+
+def check_table(table: Table, release: Release) -> None:
+    """Raise unless the release was made from this table, under this policy."""
+    Evidence(table, release).check()
 
 
 def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, table
 from sfumato.auditor.report.page_attackers import covered_and_not, importance, someone
@@ -20,10 +18,10 @@ from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.publisher.table import Table, count_alone
+from sfumato.release.alone import alone_in
 from sfumato.release.manifest import Manifest
-from sfumato.values.profile import Uniqueness, uniqueness
+from sfumato.values.profile import Uniqueness
 
-MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 MOST_NAMES = 16  # columns that one row names
 ROLES = {
     "sensitive": "secret",
@@ -162,17 +160,6 @@ def _reached(manifest: Manifest, finding: Record) -> str:
 
 
 # --- whom one can find ------------------------------------------------------------------------------------------------
-
-
-def alone_in(release: Release) -> Uniqueness | None:
-    """Return how published records share what is published without noise: anybody can count that. None: too many."""
-    names = [column.name for column in release.manifest.columns if column.treatment in TREATMENTS]
-    if not names or release.manifest.data.rows > MOST_ROWS:
-        return None
-    rows = release.to_arrow().select(names).unify_dictionaries()
-    sizes = rows.group_by(names).aggregate([([], "count_all")])["count_all"]
-    counted = pc.value_counts(sizes.combine_chunks()).to_pylist()
-    return uniqueness(tuple(names), {each["values"]: each["counts"] for each in counted})
 
 
 def _finding_people(of: Told) -> str:
