@@ -1,22 +1,36 @@
-"""How published records share what is published without noise: anybody who has the release can count that."""
+"""How records share what others may know of people; of a release, by what is published without noise."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import KNOWN_TREATMENTS
+from sfumato.release.parts import Part
 from sfumato.release.reading import connected, quoted
-from sfumato.values.profile import Uniqueness, uniqueness
 
 MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
-def alone_in(release: ReleaseFolder) -> Uniqueness | None:
-    """Return how many published records share each combination; None without such columns, or of too many records."""
+class Alone(Part):
+    """How records share the values of columns that others may know."""
+
+    columns: tuple[str, ...]
+    records: int = Field(ge=0)
+    unique: int = Field(ge=0, description="Records that share them with no other.")
+    smallest_group: int = Field(ge=0, description="k: the fewest records that share them.")
+
+
+def alone_in(release: ReleaseFolder) -> Alone | None:
+    """Return how published records share what is published without noise: anybody can count that.
+
+    None without such columns, or of too many records.
+    """
     names = [column.name for column in release.manifest.columns if column.treatment in KNOWN_TREATMENTS]
     if not names or release.manifest.data.rows > MOST_ROWS:
         return None
-    columns = ", ".join(map(quoted, names))
-    sizes = f"SELECT count(*) AS size FROM release GROUP BY {columns}"
+    sizes = f"SELECT count(*) AS size FROM release GROUP BY {', '.join(map(quoted, names))}"
     with connected(release) as connection:
-        found = connection.sql(f"SELECT size, count(*) FROM ({sizes}) GROUP BY size").fetchall()
-    return uniqueness(tuple(names), dict(found))
+        query = f"SELECT sum(size), count(*) FILTER (size = 1), min(size) FROM ({sizes})"
+        records, unique, smallest = connection.sql(query).fetchall()[0]
+    return Alone(columns=tuple(names), records=records or 0, unique=unique, smallest_group=smallest or 0)

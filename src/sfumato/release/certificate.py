@@ -22,11 +22,10 @@ from pydantic import Field, ValidationError
 
 from sfumato.claims.claim import Guarantee
 from sfumato.errors import UsageError
-from sfumato.release.alone import alone_in
+from sfumato.release.alone import Alone
 from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256
 from sfumato.release.manifest import Manifest, Rational
 from sfumato.release.parts import Part
-from sfumato.values.profile import Uniqueness
 from sfumato.values.sets import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -79,15 +78,6 @@ class CertifiedPolicy(Part):
 
     sha256: Sha256
     about: dict[str, str] = Field(description="Its section [about]: title, owner, purpose, recipients; or none.")
-
-
-class Alone(Part):
-    """How records share the values of columns that others may know."""
-
-    columns: tuple[str, ...]
-    records: int = Field(ge=0)
-    unique: int = Field(ge=0, description="Records that share them with no other.")
-    smallest_group: int = Field(ge=0, description="k: the fewest records that share them.")
 
 
 class CertifiedTable(Part):
@@ -218,20 +208,3 @@ def _limit(limit: str, columns: tuple[str, ...], bounds: Literal["share of a gro
 def card_of(manifest: Manifest) -> tuple[CardLine, ...]:
     """Return the lines of the card."""
     return tuple(CardLine(label=label, text=text) for label, text in manifest.card.rows)
-
-
-def certified_alone(found: Uniqueness | None) -> Alone | None:
-    """Return how records share what others may know."""
-    if found is None:
-        return None
-    return Alone(
-        columns=found.quasi_identifiers,
-        records=found.records,
-        unique=found.unique_records,
-        smallest_group=found.smallest_group,
-    )
-
-
-def alone_in_release(release: ReleaseFolder) -> Alone | None:
-    """Return how the published records share what is published without noise."""
-    return certified_alone(alone_in(release))

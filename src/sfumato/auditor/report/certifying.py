@@ -11,18 +11,18 @@ from typing import Any
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page_attackers import above_the_bound, coverage
 from sfumato.auditor.report.reporting import check_record, check_table
+from sfumato.auditor.report.sheet import alone_in_table
 from sfumato.errors import UsageError
 from sfumato.methods import load_plan
-from sfumato.publisher.table import Table, count_alone
+from sfumato.publisher.table import Table
+from sfumato.release.alone import alone_in
 from sfumato.release.certificate import (
     Certificate,
     CertifiedAttack,
     CertifiedPolicy,
     CertifiedTable,
     CertifiedVerdict,
-    alone_in_release,
     card_of,
-    certified_alone,
     certified_release,
     required_of,
 )
@@ -58,7 +58,7 @@ def certificate(
         card=card_of(manifest),
         policy=CertifiedPolicy(sha256=manifest.policy_sha256, about=about.model_dump() if about else {}),
         plan_sha256=None if plan is None else _signed_plan(Path(plan), table),
-        alone=alone_in_release(release),
+        alone=alone_in(release),
         table=None if public else _private(record, table),
         attacks=tuple(_verdicts(release, record) if public else map(_attack, record["findings"])),
         from_private_table=PUBLIC_KEYS if public else PRIVATE_KEYS,
@@ -89,7 +89,7 @@ def _signed_plan(file: Path, table: Table) -> str:
 
 
 def _private(record: Record, table: Table) -> CertifiedTable:
-    return CertifiedTable(sha256=table.hash(), records=record["rows"], alone=certified_alone(count_alone(table)))
+    return CertifiedTable(sha256=table.hash(), records=record["rows"], alone=alone_in_table(table))
 
 
 def _attack(finding: Record) -> CertifiedAttack:

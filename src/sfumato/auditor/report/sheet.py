@@ -18,9 +18,8 @@ from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.publisher.table import Table, count_alone
-from sfumato.release.alone import alone_in
+from sfumato.release.alone import Alone, alone_in
 from sfumato.release.manifest import Manifest
-from sfumato.values.profile import Uniqueness
 
 MOST_NAMES = 16  # columns that one row names
 ROLES = {
@@ -50,7 +49,7 @@ class Told:
     about: AboutRule | None
     policy: Policy | None
     audit: Record | None
-    alone: Uniqueness | None
+    alone: Alone | None
 
 
 def for_everybody(release: Release, table: Table | None) -> Told:
@@ -62,7 +61,19 @@ def for_publisher(release: Release, audit: Record, table: Table | None) -> Told:
     """Return what the publisher's sheet is made from."""
     if table is None:
         return Told(release, None, None, audit, alone_in(release))
-    return Told(release, table.policy.about, table.policy, audit, count_alone(table))
+    return Told(release, table.policy.about, table.policy, audit, alone_in_table(table))
+
+
+def alone_in_table(table: Table) -> Alone | None:
+    """Return how the records of the table share their quasi-identifiers, as these are published; None without any."""
+    if (found := count_alone(table)) is None:
+        return None
+    return Alone(
+        columns=found.quasi_identifiers,
+        records=found.records,
+        unique=found.unique_records,
+        smallest_group=found.smallest_group,
+    )
 
 
 def sheet(of: Told) -> Section:
@@ -165,10 +176,10 @@ def _reached(manifest: Manifest, finding: Record) -> str:
 def _finding_people(of: Told) -> str:
     if (alone := of.alone) is None:
         return "Not counted: the release is too large, or no column is published without noise."
-    names, hidden = and_list(alone.quasi_identifiers), and_list(of.release.manifest.sensitive)
+    names, hidden = and_list(alone.columns), and_list(of.release.manifest.sensitive)
     where = "" if of.policy else " published"
     return (
-        f"{alone.unique_records:,} of {alone.records:,}{where} records ({percent(alone.unique_share)}) are unique: no "
+        f"{alone.unique:,} of {alone.records:,}{where} records ({percent(alone.unique / max(1, alone.records))}) are unique: no "
         f"other record has the same {names}. The smallest group of records that share them has k = "
         f"{alone.smallest_group:,}. Someone who knows these of a person can find a unique record. The promise is about "
         f"{hidden} in it, not about being found."

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 
 from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.errors import SfumatoError
+from sfumato.release.alone import Alone, alone_in
 from sfumato.release.certificate import (
-    Alone,
     Certificate,
-    alone_in_release,
     card_of,
     certified_release,
     required_of,
@@ -62,7 +61,7 @@ def _release(release: ReleaseFolder, certificate: Certificate) -> Check:
 def _alone(release: ReleaseFolder, stated: Alone | None) -> Check:
     name = "certificate, unique records"
     try:
-        found = alone_in_release(release)
+        found = alone_in(release)
     except SfumatoError as problem:
         return Check(name, "fails", f"The records cannot be counted: {problem.message}")
     told = "nobody was counted" if found is None else f"{found.unique:,} of {found.records:,} published records"
