@@ -16,7 +16,6 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.audit import audit
 from sfumato.auditor.report.page import Page
 from sfumato.auditor.report.reporting import private_page, public_page
-from sfumato.auditor.utility.truth import true_counts
 from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish

@@ -49,19 +49,22 @@ class Told:
     about: AboutRule | None
     policy: Policy | None
     audit: Record | None
-    alone: Alone | None
+    alone: Alone | None  # by what others may know: of the table, or of what is published
+    published: Alone | None
 
 
 def for_everybody(release: Release, table: Table | None) -> Told:
     """Return what a public sheet is made from: the release, and what the publisher says that it is about."""
-    return Told(release, table.policy.about if table else None, None, None, alone_in(release))
+    published = alone_in(release)
+    return Told(release, table.policy.about if table else None, None, None, published, published)
 
 
 def for_publisher(release: Release, audit: Record, table: Table | None) -> Told:
     """Return what the publisher's sheet is made from."""
+    published = alone_in(release)
     if table is None:
-        return Told(release, None, None, audit, alone_in(release))
-    return Told(release, table.policy.about, table.policy, audit, alone_in_table(table))
+        return Told(release, None, None, audit, published, published)
+    return Told(release, table.policy.about, table.policy, audit, alone_in_table(table), published)
 
 
 def alone_in_table(table: Table) -> Alone | None:
@@ -174,16 +177,36 @@ def _reached(manifest: Manifest, finding: Record) -> str:
 
 
 def _finding_people(of: Told) -> str:
-    if (alone := of.alone) is None:
-        return "Not counted: the release is too large, or no column is published without noise."
-    names, hidden = and_list(alone.columns), and_list(of.release.manifest.sensitive)
-    where = "" if of.policy else " published"
+    """Say how many records are alone with what others may know, and with all that is published without noise."""
+    manifest, alone, published = of.release.manifest, of.alone, of.published
+    if alone is None:
+        return NOBODY_KNOWS if of.policy or not _without_noise(manifest) else "Not counted: the release is too large."
+    parts = [_unique(alone, "records" if of.policy else "published records")]
+    if published is not None and published != alone:
+        parts.append(f"By all columns without noise it is {published.unique:,} of the {published.records:,} published.")
+    noisy = [name for name in alone.columns if name not in _without_noise(manifest)]
+    if noisy:
+        parts.append(f"In the release {and_list(noisy)} has noise, which makes it harder to find a person's record.")
+    else:
+        hidden = and_list(manifest.sensitive)
+        parts.append("Someone who knows these of a person can find a unique record.")
+        parts.append(f"The promise is about {hidden} in it, not about being found.")
+    return " ".join(parts)
+
+
+def _unique(alone: Alone, records: str) -> str:
+    share = percent(alone.unique / max(1, alone.records))
     return (
-        f"{alone.unique:,} of {alone.records:,}{where} records ({percent(alone.unique / max(1, alone.records))}) are unique: no "
-        f"other record has the same {names}. The smallest group of records that share them has k = "
-        f"{alone.smallest_group:,}. Someone who knows these of a person can find a unique record. The promise is about "
-        f"{hidden} in it, not about being found."
+        f"{alone.unique:,} of the {alone.records:,} {records} ({share}) are unique: no other record has the same "
+        f"{and_list(alone.columns)}. The smallest group of records that share them has k = {alone.smallest_group:,}."
     )
+
+
+NOBODY_KNOWS = "No column is named that others may know of people."
+
+
+def _without_noise(manifest: Manifest) -> list[str]:
+    return [column.name for column in manifest.columns if column.treatment in TREATMENTS]
 
 
 def _left_out(manifest: Manifest, policy: Policy | None, audit: Record | None) -> str:
