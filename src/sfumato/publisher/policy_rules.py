@@ -48,7 +48,7 @@ def _is_false(value: object) -> bool:
     return value is False
 
 
-MOST_LETTERS = 300
+MOST_LETTERS = 150
 """Of a text of [about]: all four fit on the first page of a report."""
 
 

@@ -122,8 +122,8 @@ def _to_mind(manifest: Manifest, policy: Policy | None) -> Iterator[str]:
         yield "The rows are in the order of the table."
     if policy and policy.person and policy.person.repeated == "per-row":
         yield f"People may have several rows ({policy.person.column}): what is learned of them adds up."
-    if policy:
-        yield from policy.exemptions
+    if exempt := [name for name, rule in policy.columns.items() if rule.publish_as_is] if policy else []:
+        yield f"{and_list(exempt)}: published whatever it tells of who people are; the policy says why."
 
 
 # --- what the audit found, in a line each -----------------------------------------------------------------------------
