@@ -255,8 +255,8 @@ def report(
     if certificate is not None and made is not None:
         write_certificate(made, certificate)
     if as_json:
-        named = {} if certificate is None else {"certificate": str(certificate)}
-        print_json({"file": str(output), "public": public, **named})
+        named = None if certificate is None else str(certificate)
+        print_json({"file": str(output), "public": public, "certificate": named})
     else:
         files = str(output) if certificate is None else f"{output} and {certificate}"
         say(f"Wrote {files}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")
