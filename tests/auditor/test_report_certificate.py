@@ -114,6 +114,14 @@ def test_a_changed_figure_of_the_table_is_found_by_the_seal_alone(tmp_path: Path
     assert checked(made("fine-grain").release, tmp_path / "c.json")["seal"] == "fails"
 
 
+def test_words_of_another_version_are_for_people_to_compare(tmp_path: Path) -> None:
+    content = json.loads(certified("fine-grain").to_json())
+    content["card"][0]["text"] = "The same in other words."
+    content["software"] = "sfumato 99.0"
+    write_certificate(Certificate.model_validate(content).sealed(), tmp_path / "c.json")
+    assert checked(made("fine-grain").release, tmp_path / "c.json")["card"] == "needs audit"
+
+
 def test_one_of_another_release_does_not_pass(tmp_path: Path) -> None:
     write_certificate(certified("anatomy"), tmp_path / "c.json")
     statuses = checked(made("suppression").release, tmp_path / "c.json")

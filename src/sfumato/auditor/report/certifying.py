@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from sfumato.release.certificate import (
     card_of,
     certified_release,
     required_of,
+    this_software,
 )
 from sfumato.release.folder import file_sha256, release_around
 from sfumato.show.files import check_new, new_file
@@ -50,7 +50,7 @@ def certificate(
     manifest, about = release.manifest, table.policy.about
     return Certificate(
         made=datetime.now(UTC).date().isoformat(),
-        software=f"sfumato {version('sfumato')}",
+        software=this_software(),
         public=public,
         release=certified_release(release),
         promise=manifest.guarantee,

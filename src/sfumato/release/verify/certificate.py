@@ -12,9 +12,13 @@ from sfumato.release.certificate import (
     card_of,
     certified_release,
     required_of,
+    this_software,
 )
 from sfumato.release.folder import ReleaseFolder
+from sfumato.release.manifest import Manifest
 
+CERTIFICATE = "certificate, "
+"""How the names of these checks begin."""
 UNREADABLE = (ArithmeticError, AssertionError, IndexError, ValueError, SfumatoError)
 """What a manifest whose numbers or domains were changed can raise."""
 
@@ -23,7 +27,7 @@ def certificate_checks(release: ReleaseFolder, certificate: Certificate) -> Iter
     """Yield what a certificate states, each with whether the release bears it out."""
     manifest = release.manifest
     yield outcome(
-        "certificate, seal",
+        f"{CERTIFICATE}seal",
         certificate.seal == certificate.due_seal,
         "It is as it was made, but for somebody who made a new seal.",
         "It was changed after it was made.",
@@ -31,7 +35,7 @@ def certificate_checks(release: ReleaseFolder, certificate: Certificate) -> Iter
     yield _release(release, certificate)
     yield _equal("promise", certificate.promise, lambda: manifest.guarantee)
     yield _equal("requirement", certificate.requirement, lambda: required_of(manifest))
-    yield _equal("card", certificate.card, lambda: card_of(manifest))
+    yield _card(certificate, manifest)
     yield _equal("policy", certificate.policy.sha256, lambda: manifest.policy_sha256)
     yield _alone(release, certificate.alone)
     yield from _unseen(certificate)
@@ -44,14 +48,25 @@ def _equal(part: str, stated: object, due: Callable[[], object]) -> Check:
     except UNREADABLE:
         good = False
     what = f"{part} that follows from the manifest"
-    return outcome(f"certificate, {part}", good, f"It is the {what}.", f"It is not the {what}.")
+    return outcome(f"{CERTIFICATE}{part}", good, f"It is the {what}.", f"It is not the {what}.")
+
+
+def _card(certificate: Certificate, manifest: Manifest) -> Check:
+    """Check the card; one of another version may have other words for the same, which are for people to compare."""
+    found = _equal("card", certificate.card, lambda: card_of(manifest))
+    if found.status == "holds" or certificate.software == this_software():
+        return found
+    return needs_audit(
+        found.name,
+        f"Worded by {certificate.software}; this is {this_software()}. Compare it with the card of the release.",
+    )
 
 
 def _release(release: ReleaseFolder, certificate: Certificate) -> Check:
     due, stated = certified_release(release), certificate.release
     wrong = [key for key in type(due).model_fields if getattr(due, key) != getattr(stated, key)]
     return outcome(
-        "certificate, release",
+        f"{CERTIFICATE}release",
         not wrong,
         "It names this release, its manifest and its tables by their checksums.",
         f"It is of another release, or this one was changed: {', '.join(wrong)}.",
@@ -59,7 +74,7 @@ def _release(release: ReleaseFolder, certificate: Certificate) -> Check:
 
 
 def _alone(release: ReleaseFolder, stated: Alone | None) -> Check:
-    name = "certificate, unique records"
+    name = f"{CERTIFICATE}unique records"
     try:
         found = alone_in(release)
     except SfumatoError as problem:
@@ -72,10 +87,10 @@ def _unseen(certificate: Certificate) -> Iterator[Check]:
     """Yield what only the publisher can check."""
     if certificate.from_private_table:
         listed = ", ".join(certificate.from_private_table)
-        yield needs_audit("certificate, figures of the table", f"Measured with the private table: {listed}.")
+        yield needs_audit(f"{CERTIFICATE}figures of the table", f"Measured with the private table: {listed}.")
     if certificate.policy.about:
         yield needs_audit(
-            "certificate, policy's text", "What the policy says that it is about: compare with the policy."
+            f"{CERTIFICATE}policy's text", "What the policy says that it is about: compare with the policy."
         )
     if certificate.plan_sha256:
-        yield needs_audit("certificate, plan", "That this plan was signed off: compare with the file of the plan.")
+        yield needs_audit(f"{CERTIFICATE}plan", "That this plan was signed off: compare with the file of the plan.")

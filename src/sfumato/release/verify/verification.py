@@ -28,7 +28,7 @@ from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets, drawn
-from sfumato.release.verify.certificate import certificate_checks
+from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
@@ -59,7 +59,7 @@ class Verification(Result):
         named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
         failed, unseen = named["fails"], named["needs audit"]
         verdict = (
-            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not use the release."
+            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not {_distrusted(failed)}."
             if failed
             else f"HOLDS: all {len(named['holds'])} checks that the release alone can prove."
         )
@@ -79,6 +79,12 @@ class Verification(Result):
         counted = Counter(check.status for check in self.checks)
         told = ", ".join(f"{status}: {counted[status]}" for status in get_args(Status) if counted[status])
         return f"Verification({told})"
+
+
+def _distrusted(failed: Sequence[Check]) -> str:
+    """Return what must not be done; a certificate that is not of a release says nothing against the release."""
+    only_certificate = all(check.name.startswith(CERTIFICATE) for check in failed)
+    return "trust the certificate" if only_certificate else "use the release"
 
 
 def verify(release: ReleaseFolder, certificate: Certificate | None = None) -> Verification:
