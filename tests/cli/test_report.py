@@ -20,7 +20,7 @@ def published(folder: Path) -> Path:
 
 
 def test_a_page_with_an_audit_of_its_own_and_with_a_kept_one() -> None:
-    assert as_json("report", *GIVEN, "-o", "new.html") == {"file": "new.html", "public": False}
+    assert as_json("report", *GIVEN, "-o", "new.html") == {"file": "new.html", "public": False, "certificate": None}
     assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
     code, out, err = run("report", *GIVEN, "-o", "kept.html", "--audit", "audit.json")
     assert (code, out) == (0, "Wrote kept.html. Private: keep it out of the release.\n"), err
@@ -68,5 +68,40 @@ def test_a_public_page_and_the_release_stays_as_it_was() -> None:
 def test_what_is_refused(arguments: list[str], message: str) -> None:
     assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
     code, _, err = run("report", *GIVEN, *arguments)
+    assert (code, message in err) == (2, True), err
+    assert not Path("x.html").exists()
+
+
+def test_a_certificate_is_written_and_checked() -> None:
+    assert run("plan", "t.parquet", "policy.toml", "-o", "plan.json")[0] == 0
+    made = as_json("report", *GIVEN, "-o", "r.html", "--certificate", "c.json", "--plan", "plan.json", "--seed", "1")
+    assert made == {"file": "r.html", "public": False, "certificate": "c.json"}
+    assert run("verify", "release", "--certificate", "c.json")[0] == 0
+    checks = as_json("verify", "release", "--certificate", "c.json")["checks"]
+    named = {check["name"]: check["status"] for check in checks if check["name"].startswith("certificate")}
+    assert named["certificate, card"] == "holds"
+    assert named["certificate, plan"] == "needs audit"
+    Path("c.json").write_text(Path("c.json").read_text().replace('"withheld": 0', '"withheld": 1'))
+    assert run("verify", "release", "--certificate", "c.json")[0] == 1
+
+
+def test_a_public_certificate_goes_with_a_public_page() -> None:
+    code, out, err = run("report", *GIVEN, "-o", "r.html", "--certificate", "c.json", "--public", "--seed", "1")
+    assert (code, out) == (0, "Wrote r.html and c.json. It holds no private figures.\n"), err
+    assert '"table": null' in Path("c.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--certificate", "release/c.json"], "lies inside the release"),
+        (["--certificate", "policy.toml"], "exists already"),
+        (["--plan", "plan.json"], "A plan is named in a certificate, and none is asked for"),
+        (["--certificate", "c.json", "--plan", "policy.toml"], "plan"),
+    ],
+)
+def test_a_certificate_that_cannot_be_made_is_refused(arguments: list[str], message: str) -> None:
+    assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
+    code, _, err = run("report", *GIVEN, "-o", "x.html", "--audit", "audit.json", *arguments)
     assert (code, message in err) == (2, True), err
     assert not Path("x.html").exists()

@@ -16,7 +16,6 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.audit import audit
 from sfumato.auditor.report.page import Page
 from sfumato.auditor.report.reporting import private_page, public_page
-from sfumato.auditor.utility.truth import true_counts
 from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
@@ -80,7 +79,7 @@ class Made:
     @property
     def private(self) -> Page:
         """The publisher's page."""
-        return private_page(self.release, self.record, partial(true_counts, self.release, self.table))
+        return private_page(self.release, self.record, self.table)
 
     @property
     def public(self) -> Page:

@@ -67,6 +67,9 @@ def browser(folder: Path) -> Iterator[Browser]:
         yield opened
 
 
+UNFOLD = "document.querySelectorAll('details').forEach(e => { e.open = true; })"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", PAGES)
@@ -75,9 +78,11 @@ def test_it_opens_from_disk_and_fits(browser: Browser, folder: Path, name: str, 
     browser.open(page, width, theme)
     assert browser.complaints() == []
     assert browser.requests() == [page.as_uri()]
-    assert browser.evaluate("document.documentElement.scrollWidth") == width
-    assert browser.evaluate(OUTSIDE) == []
-    assert browser.evaluate(PALE) == []
+    for _ in ("folded", "unfolded"):
+        assert browser.evaluate("document.documentElement.scrollWidth") == width
+        assert browser.evaluate(OUTSIDE) == []
+        assert browser.evaluate(PALE) == []
+        browser.evaluate(UNFOLD)
     drawn = "[...document.querySelectorAll('svg')].filter(e => e.checkVisibility()).length"
     assert browser.evaluate(drawn) == browser.evaluate("document.querySelectorAll('figure').length") > 0
 
@@ -86,6 +91,7 @@ def test_themes_differ(browser: Browser, folder: Path) -> None:
     seen = set()
     for theme in ("light", "dark"):
         browser.open(folder / "fine-grain.html", DESK, theme)
+        browser.evaluate(UNFOLD)
         seen.add(browser.evaluate("getComputedStyle(document.querySelector('.wide svg text')).fill"))
     assert len(seen) == 2
 

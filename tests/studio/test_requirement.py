@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.methods import METHODS
+from sfumato.publisher import toml
+from sfumato.publisher.policy_rules import AboutRule
 from sfumato.studio.desk.asking import (
     KINDS,
     Ladder,
@@ -30,7 +32,7 @@ from sfumato.studio.desk.asking import (
 )
 from sfumato.studio.desk.requirement import strictest
 from sfumato.studio.desk.rules import Mistake
-from tests.studio.tables import At, desk_at, patients
+from tests.studio.tables import HOSTILE, At, desk_at, patients
 from tests.studio.test_roles import OWN
 
 PLAIN = (
@@ -284,3 +286,14 @@ def test_states_are_files_that_the_command_line_reads(tmp_path: Path) -> None:
         at.post("/requirement", *_fields(at, method="uniform", kind="epsilon", epsilon="1"))
         assert tomllib.loads(at.desk.workspace.text)["requirement"] == {"epsilon": 1}
         _planned(table, at.desk.workspace.file)
+
+
+def test_what_a_release_is_for_survives_changes(tmp_path: Path) -> None:
+    about = {"title": "Admissions", "recipients": f"registered researchers {HOSTILE}"}
+    stated = "\n".join(f"{key} = {toml.quote(text)}" for key, text in about.items())
+    with desk_at(patients(tmp_path), f"{PLAIN}\n[about]\n{stated}\n") as at:
+        at.get("/requirement")
+        assert at.post("/requirement", *_fields(at, rho2="40")).status in (200, 303)
+        assert at.desk.raw["requirement"]["rho2"] != 0.25
+        assert at.desk.raw["about"] == about
+        assert at.desk.policy().about == AboutRule(**about)

@@ -190,8 +190,9 @@ class Release(CountedRelease, Result):
 
         return power(self, by, where, share=share, width=width, target=target, level=level, chance=chance)
 
-    def verify(self) -> Verification:
-        """Check all that the release alone proves: see `sfumato.release.verify.verification`."""
+    def verify(self, certificate: str | Path | None = None) -> Verification:
+        """Check all that the release alone proves, and a certificate of it: see `sfumato.release.verify`."""
+        from sfumato.release.certificate import load_certificate
         from sfumato.release.verify.verification import verify
 
-        return verify(self)
+        return verify(self, None if certificate is None else load_certificate(certificate))

@@ -83,6 +83,10 @@ class Attacker(Role):
         why = self._on(evidence.kind)
         return f"{why}." if isinstance(why, str) else self.attack
 
+    def attacks(self, kind: ReleaseKind) -> bool:
+        """Whether it has something to do with such releases."""
+        return not isinstance(self._on(kind), str)
+
     def _on(self, kind: ReleaseKind) -> Attack | str:
         if kind in self.on:
             return self.on[kind]

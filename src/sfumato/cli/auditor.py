@@ -213,23 +213,36 @@ def report(
     comparison: Annotated[
         Path | None, typer.Option("--comparison", help="A record of sfumato compare: other methods, on a private page.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", help="Also write a certificate, as JSON: sfumato verify checks it."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="The plan that was signed off: the certificate names it.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a release as one HTML page.
 
-    Private, unless --public. It tells the story, the matrix, counts, attackers and limits.
+    Private, unless --public. It opens with a sheet to sign; then attackers, columns, counts and limits.
     """
     from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
+    from sfumato.auditor.report.certifying import certificate as certify
+    from sfumato.auditor.report.certifying import check_certificate_place, write_certificate
     from sfumato.auditor.report.reporting import check_place, load_comparison, load_record, report
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
 
     if audit_file is not None and seed is not None:
         raise UsageError("The seed is for a new audit, and --audit gives one.", "Leave one of them out.")
+    if plan is not None and certificate is None:
+        raise UsageError("A plan is named in a certificate, and none is asked for.", "Add --certificate FILE.")
     opened, given = open_release(release), Policy.load(policy)
     check_place(output, public)
+    if certificate is not None:
+        check_certificate_place(certificate)
     methods = [] if comparison is None else load_comparison(comparison, opened)
     scanned = scan(table, given)
     if audit_file is None:
@@ -237,8 +250,13 @@ def report(
             found = audit(scanned, opened, seed=seed, progress=progress).to_dict()
     else:
         found = load_record(audit_file)
+    made = None if certificate is None else certify(found, scanned, opened, plan=plan, public=public)
     report(found, output, release=opened, table=scanned, methods=methods, public=public)
+    if certificate is not None and made is not None:
+        write_certificate(made, certificate)
     if as_json:
-        print_json({"file": str(output), "public": public})
+        named = None if certificate is None else str(certificate)
+        print_json({"file": str(output), "public": public, "certificate": named})
     else:
-        say(f"Wrote {output}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")
+        files = str(output) if certificate is None else f"{output} and {certificate}"
+        say(f"Wrote {files}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")

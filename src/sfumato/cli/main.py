@@ -240,7 +240,14 @@ def run_plugin(name: str, arguments: Sequence[str], distribution: str, hint: str
     raise UsageError(f"'sfumato {name}' comes with {distribution}, which is not installed.", hint)
 
 
-def verify(release: ReleasePath, details: Details = False, as_json: Json = False) -> None:
+def verify(
+    release: ReleasePath,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="Also check this certificate (sfumato report --certificate).")
+    ] = None,
+    details: Details = False,
+    as_json: Json = False,
+) -> None:
     """Re-check all that a release alone can prove.
 
     Exit code 1 if anything fails. What only an audit with the private table can show is listed.
@@ -248,7 +255,7 @@ def verify(release: ReleasePath, details: Details = False, as_json: Json = False
     from sfumato.analyst.release import open_release
 
     opened = open_release(release)
-    result = opened.verify()
+    result = opened.verify(certificate)
     if as_json:
         print_json(result.to_dict())
     elif details:

@@ -17,9 +17,11 @@ from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, Validat
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.methods import METHODS, Method, options, read_method, several
+from sfumato.publisher import toml
 from sfumato.publisher.policy_mistakes import explained, not_toml, reason
 from sfumato.publisher.policy_rules import (
     OWN_KEYS,
+    AboutRule,
     BinRule,
     ColumnRule,
     GroupRule,
@@ -67,6 +69,7 @@ class Policy(Section):
     series: str | None = None
     input: InputRule = InputRule()
     output: OutputRule = OutputRule()
+    about: Annotated[AboutRule | None, Field(exclude_if=lambda about: about is None)] = None  # then it is not hashed
 
     @model_validator(mode="before")
     @classmethod
@@ -298,11 +301,22 @@ class Policy(Section):
         of_columns = [fact for name, rule in self.columns.items() for fact in rule.facts_from_table(name)]
         return (*of_columns, *self.requirement_rule.facts_from_table())
 
+    def to_toml(self) -> str:
+        """Return the policy as TOML that reads as the same one: what it states, without comments."""
+        return toml.document(_stated(self.model_dump(mode="json", exclude_unset=True)))
+
     def hash(self) -> str:
         """Return the sha256 of the policy's content (not of its layout or comments)."""
         stated = self.model_dump(mode="json")
         content = stated | {"method": _HASHED | stated["method"]}
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _stated(content: Any) -> Any:
+    """Return what TOML can say: it has no word for what is not stated."""
+    if isinstance(content, dict):
+        return {key: _stated(value) for key, value in content.items() if value is not None}
+    return [_stated(value) for value in content] if isinstance(content, list) else content
 
 
 def _own_requirement(method: Method, rule: RequirementRule, place: str) -> Requirement:
@@ -338,6 +352,7 @@ def sections() -> dict[str, tuple[str, ...]]:
 
     return {
         "": keys(Policy),
+        "[about]": keys(AboutRule),
         "[columns.NAME]": keys(ColumnRule),
         "bins = { ... }": keys(BinRule),
         "[person]": keys(PersonRule),

@@ -58,6 +58,8 @@ def _not_listed(expected: str, given: object) -> str:
 
 
 def _no_section(key: str, given: object) -> str:
+    if isinstance(given, str) and key == "about":
+        return f'must be a section: write [about] on a line of its own, and purpose = "{given}" below it'
     if isinstance(given, str):
         return f'must be a section: write [columns.{key}] on a line of its own, and role = "{given}" below it'
     return f"must be a section with keys of its own, not {given!r}; {DOCUMENTED}"

@@ -48,6 +48,30 @@ def _is_false(value: object) -> bool:
     return value is False
 
 
+MOST_LETTERS = 150
+"""Of a text of [about]: all four fit on the first page of a report."""
+
+
+class AboutRule(Section):
+    """What a release is for, in the publisher's own words: for whoever signs it. No record plays a part in it."""
+
+    title: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    owner: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    purpose: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    recipients: Annotated[str | None, Field(exclude_if=_is_none)] = None
+
+    @field_validator("*")
+    @classmethod
+    def _fits_on_the_page(cls, text: str | None) -> str | None:
+        if text is not None and not text.strip():
+            raise ValueError("is empty: write it, or leave the line out and fill it in by hand on the printed page")
+        if text is not None and len(text) > MOST_LETTERS:
+            raise ValueError(
+                f"has {len(text):,} letters, and at most {MOST_LETTERS} fit on the first page of the report: shorten it"
+            )
+        return text
+
+
 class BinRule(Section):
     """Bins of numbers: `width` (and `origin`), or `breaks`. Bins of dates: `breaks` that are dates, or a unit.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from sfumato.auditor.attacker import Attacker, Role
+from sfumato.release.manifest import ReleaseKind
 
 
 def _found() -> Iterator[Attacker]:
@@ -20,3 +21,9 @@ ATTACKERS: tuple[Attacker, ...] = tuple(sorted(_found(), key=lambda attacker: (a
 """All attackers, in the order of an audit."""
 ROLES: dict[str, Role] = {role.name: role for attacker in ATTACKERS for role in (*attacker.roles, attacker)}
 """All names that findings go by."""
+
+
+def roles_on(kind: ReleaseKind) -> dict[str, Role]:
+    """Return the names that findings about a kind of release go by: one name may stand for another attack elsewhere."""
+    own = {role.name: role for each in ATTACKERS if each.attacks(kind) for role in (*each.roles, each)}
+    return ROLES | own

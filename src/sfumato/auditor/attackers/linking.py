@@ -308,32 +308,39 @@ def _is_promised(name: str, manifest: Manifest) -> bool:
 
 
 LIMITED = {
-    "posterior": "takes the worst belief beforehand that the requirement speaks of",
+    "posterior": "sees what quasi-identifiers a row is published with, and knows the table's shares",
     "link": "takes a row with the person's published quasi-identifiers",
     "reconstruction": "draws the true quasi-identifiers and the true value at random",
 }
+LINKED = (
+    "Acceptable if nobody can link rows with people in this way. Not if the columns that they are linked by are known "
+    "outside."
+)
 UNLIMITED = {
     "row": (
         "sees the whole published row",
         "The limit is on what quasi-identifiers tell, not on what a whole row tells.",
+        "Acceptable if nobody can tell which row is a person's. Not if other columns of the row tell it.",
     ),
     "distribution": (
         "knows the table's distribution and guesses the likeliest value",
         "No method keeps someone from knowing how values depend on other columns.",
+        "Acceptable if such knowledge exists anyway, as in medicine. Not if a group could be harmed by it.",
     ),
     "guesser": (
         "learns the distribution from the release and guesses the likeliest value",
         "No method keeps a release from telling how values depend on other columns.",
+        "Acceptable if analysts shall find how values depend on other columns. Not if a group could be harmed by it.",
     ),
 }
 ROLES = (
     *(
-        Role(name=name, knows=knows, public=listed(line, partial(_is_promised, name), "response"))
+        Role(name=name, knows=knows, acceptable=LINKED, public=listed(line, partial(_is_promised, name), "response"))
         for line, (name, knows) in enumerate(LIMITED.items(), 2)
     ),
     *(
-        Role(name=name, knows=knows, why_not_covered=why, public=listed(line, False, "response"))
-        for line, (name, (knows, why)) in enumerate(UNLIMITED.items(), 5)
+        Role(name=name, knows=knows, why_not_covered=why, acceptable=weighed, public=listed(line, False, "response"))
+        for line, (name, (knows, why, weighed)) in enumerate(UNLIMITED.items(), 5)
     ),
 )
 LINKED_OTHERWISE = "quasi-identifiers are not randomized: a register (--external) is linked with them"

@@ -36,9 +36,32 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms, each with what it means here."""
+    """Terms, each with what it means here; without a meaning there is a line to fill it in by hand."""
 
     facts: tuple[tuple[str, str], ...]
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the blocks below it, within a section, are about."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """A text of lines, as they are."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class SignOff:
+    """Lines to write on by hand: a row for each person, a column for each thing to write."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -83,14 +106,25 @@ class Card:
     blocks: tuple[Text | Facts | Table, ...]
 
 
-Block = Text | Items | Facts | Table | Figure | Card
+@dataclass(frozen=True)
+class Details:
+    """What is folded away until a reader opens it; on paper it is left out unless it was opened."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+Block = Text | Items | Facts | Heading | Verbatim | SignOff | Table | Figure | Card | Details
 
 
 @dataclass(frozen=True)
 class Section:
+    """A part of the page; one with a style of its own says which: the sheet is a printed page by itself."""
+
     anchor: str
     heading: str
     blocks: tuple[Block, ...]
+    style: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.codes import published_codes
-from sfumato.auditor.report.page import Block, Section, Text, figure, table
+from sfumato.auditor.report.page import Block, Details, Section, Table, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.auditor.report.page_mechanism import group_counts, share_bars
 from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
@@ -28,7 +28,7 @@ from sfumato.values.mechanism import Mechanism
 Truth = Callable[[Sequence[str], Sequence[Sequence[Any]]], FloatArray]
 """Gives the true counts of columns on axes with these values."""
 
-SHOWN = 30
+DRAWN, SHOWN = 15, 30  # values that are drawn, and listed
 MOST_QUESTIONS = 3
 FEW = range(2, 7)  # how many values a column has by which counts are split
 MOST_CELLS = 1_000_000  # cells of a joint table whose beliefs are computed
@@ -61,28 +61,36 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
     found = estimated(release, columns, truth)
     shown = _chosen(found)
     name = " and ".join(columns)
-    title = f"Records by {name}" + (f", the {SHOWN} most frequent of {len(found):,}" if len(found) > SHOWN else "")
+    title = f"Records by {name}"
     true = [(_number(count.truth),) if truth else () for count in shown]
     heading = ("true count",) if truth else ()
     if all(count.lower is not None and count.lower == count.upper for count in found):
         exact = [(c.label, _number(c.estimate), *also) for c, also in zip(shown, true, strict=True)]
-        yield table(f"{title}: exact for the published ones", (name, "published", *heading), exact)
+        caption = f"{title}: exact for the published ones{first_rows(found, SHOWN)}"
+        yield _folded(name, table(caption, (name, "published", *heading), exact), len(exact) > DRAWN)
         return
     naive = _uncorrected(release.manifest, columns)
     if told := [count for count in shown if not math.isnan(count.estimate)]:
+        told = _chosen(told, DRAWN)
         keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, told))
         top = max(found, key=_size)
         alt = (
             f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, "
             f"{top.estimate:,.0f}. The numbers are in the table below."
         )
-        yield figure(title, alt, lambda size: intervals(told, size), _caption(release.manifest, found), keys)
+        heading_drawn = f"{title}{first_rows(found, DRAWN)}"
+        yield figure(heading_drawn, alt, lambda size: intervals(told, size), _caption(release.manifest, found), keys)
     rows = [
         (c.label, _number(c.estimate), _interval(c), _number(c.published), *also)
         for c, also in zip(shown, true, strict=True)
     ]
-    caption = f"The same in numbers: {name}" if told else title
-    yield table(caption, (name, "estimate", "95% interval", naive, *heading), rows)
+    caption = f"Records by {name}, in numbers{first_rows(found, SHOWN)}"
+    yield _folded(name, table(caption, (name, "estimate", "95% interval", naive, *heading), rows), bool(told))
+
+
+def _folded(name: str, numbers: Table, is_long: bool) -> Block:
+    """Return a table, folded away where a figure shows the same, or where it is long."""
+    return Details(f"The numbers: {name}", (numbers,)) if is_long else numbers
 
 
 def _uncorrected(manifest: Manifest, columns: Sequence[str]) -> str:
@@ -93,9 +101,9 @@ def _uncorrected(manifest: Manifest, columns: Sequence[str]) -> str:
     return "published sets, all values alike" if of_cards else UNCORRECTED
 
 
-def _chosen(found: list[Estimated]) -> list[Estimated]:
+def _chosen(found: list[Estimated], most: int = SHOWN) -> list[Estimated]:
     """Return the most frequent, by their counts; numbers and bins, written with a sign before, in their own order."""
-    order = sorted(found, key=_size, reverse=True)[:SHOWN]
+    order = sorted(found, key=_size, reverse=True)[:most]
     is_ordered = all(count.label.lstrip("[<>=- ")[:1].isdigit() for count in found)
     return [count for count in found if count in order] if is_ordered else order
 
@@ -145,7 +153,7 @@ def certainty(release: Release) -> Section | None:
         blocks = [
             block
             for own in manifest.by_mechanism
-            for block in _certainty(_by_mechanism(release, own.mechanism_values[0]), own)
+            for block in _certainty(by_mechanism(release, own.mechanism_values[0]), own)
         ]
         return Section("certainty", "How sure a reader can be of one record", tuple(blocks))
     found = beliefs(release)
@@ -162,9 +170,9 @@ def _certainty(found: tuple[FloatArray, FloatArray], manifest: Manifest) -> tupl
     mean, largest = float(shares @ records / total), float(shares.max())
     name = and_list(manifest.sensitive)
     text = (
-        f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much do they believe in its likeliest {name}? {_explained(manifest)} On "
-        f"average by {percent(mean)}, at most by {percent(largest)}."
+        f"Take a reader who knows beforehand only what the release itself tells of the shares of {name}. Then they "
+        f"look at one record. How sure can they be of its likeliest {name}? {_explained(manifest)} On average they are "
+        f"{percent(mean)} sure, at most {percent(largest)}."
     )
     alt = (
         "Bars: share of the records by the belief in the likeliest value; "
@@ -198,10 +206,10 @@ def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
         return largest / sizes, sizes.astype(np.float64)
     if release.manifest.kind == "response":
         return _response_beliefs(release)
-    return _by_mechanism(release, release.manifest.mechanism_values[0])
+    return by_mechanism(release, release.manifest.mechanism_values[0])
 
 
-def _by_mechanism(release: Release, mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+def by_mechanism(release: Release, mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     """Return the same for the columns of one mechanism."""
     parts = [_table_beliefs(release, mechanism, number) for number in range(len(mechanism.tables))]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -49,36 +49,52 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Risk:
-    """What an attacker reached: the worst and the mean risk, the bound, and what is reached without the release."""
+    """What an attacker reaches at worst, before the release and after it, and what is promised."""
 
     label: str
-    worst: float
-    mean: float | None
-    bound: float | None
     baseline: float | None
+    worst: float
+    bound: float | None
+
+
+@dataclass(frozen=True)
+class Traded:
+    """A method: the share of people guessed right, and the error of counts."""
+
+    label: str
+    risk: float
+    error: float
 
 
 @dataclass(frozen=True)
 class Key:
-    """A kind of marks: its words, the symbol that stands for it in a text, its shape and colour."""
+    """A kind of marks: its words, the symbol that stands for it in a text, its shape and colour.
+
+    Marks of one line that may fall on one place are told apart by `lower`, how many pixels below the middle they are,
+    or by their shapes: a dot fits into a ring, and a tick is longer than both.
+    """
 
     words: str
     symbol: str
     shape: str
     colour: str
+    lower: int = 0
 
 
 UNCORRECTED = "published rows"
 COUNTS = (
-    ("published", Key(UNCORRECTED, "✚", "cross", QUIET)),
+    ("published", Key(UNCORRECTED, "✚", "cross", QUIET, -6)),
     ("estimate", Key("estimate with 95% interval", "●", "circle", ACCENT)),
-    ("truth", Key("true count", "◆", "diamond", SECOND)),
+    ("truth", Key("true count", "◆", "diamond", SECOND, 6)),
 )
 RISKS = (
-    ("bound", Key("bound", "┃", "tick", SECOND)),
-    ("baseline", Key("without the release", "✚", "cross", QUIET)),
-    ("mean", Key("mean risk", "▲", "triangle-up", ACCENT)),
-    ("worst", Key("worst risk", "●", "circle", ACCENT)),
+    ("bound", Key("promised", "┃", "tick", SECOND)),
+    ("baseline", Key("before the release", "○", "ring", QUIET)),
+    ("worst", Key("after it, at worst", "●", "circle", ACCENT)),
+)
+TRADED = (
+    ("risk", Key("people guessed right", "●", "circle", ACCENT, -4)),
+    ("error", Key("error of counts", "◆", "diamond", SECOND, 4)),
 )
 """The kinds of marks, each by the attribute that it shows."""
 
@@ -131,7 +147,7 @@ def risks(found: Sequence[Risk], size: Size) -> dict[str, Any]:
 
 
 def _lines(
-    found: Sequence[Estimated | Risk],
+    found: Sequence[Estimated | Risk | Traded],
     kinds: Sequence[tuple[str, Key]],
     x: dict[str, Any],
     size: Size,
@@ -146,29 +162,18 @@ def _lines(
 
 def _points(key: Key, values: Sequence[float | None], x: dict[str, Any]) -> dict[str, Any]:
     """Return one kind of marks; values that do not exist are left out."""
-    mark: dict[str, Any] = {"type": "point", "filled": True, "size": 55, "shape": key.shape}
+    mark: dict[str, Any] = {"type": "point", "filled": True, "size": 45, "shape": key.shape, "yOffset": key.lower}
     if key.shape == "tick":
-        mark = {"type": "tick", "thickness": 3, "size": BAR - 4}
+        mark = {"type": "tick", "thickness": 3, "size": BAR - 2}
+    if key.shape == "ring":
+        mark = {"type": "point", "filled": False, "size": 110, "strokeWidth": 1.5}
     data = [{"line": k, "value": _drawn(value)} for k, value in enumerate(values) if value is not None]
     return {"data": {"values": data}, "mark": {**mark, "color": key.colour, "opacity": 1}, "encoding": {"x": x}}
 
 
-def trade_off(points: Sequence[tuple[str, float, float]], size: Size) -> dict[str, Any]:
-    """Return names by risk and error; the lower left corner is the best."""
-    data = [
-        {"risk": _drawn(risk), "error": _drawn(error), "name": shorten(name, size.letters)}
-        for name, risk, error in points
-    ]
-    places = {
-        "x": _number("risk", "people guessed right", size, domain=[0, 1], percent=True),
-        "y": _number("error", "error of counts", size, percent=True),
-    }
-    dots = {"mark": {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": ACCENT}}
-    names = {
-        "mark": {"type": "text", "color": INK, "baseline": "bottom", "dy": -6},
-        "encoding": {"text": {"field": "name"}},
-    }
-    return _spec(size.width - 90, 260, [dots, names], data={"values": data}, encoding=places)
+def traded(methods: Sequence[Traded], size: Size) -> dict[str, Any]:
+    """Return the methods one below the other: the further left both marks are, the better."""
+    return _lines(methods, TRADED, _number("value", "share", size, percent=True), size, [])
 
 
 def histogram(

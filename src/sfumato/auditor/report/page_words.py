@@ -6,10 +6,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
-import pyarrow.compute as pc
-
 from sfumato.analyst.release import Release
-from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, first_rows, table
+from sfumato.auditor.report.page import Block, Details, Facts, Items, Section, Text, first_rows, table
+from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
@@ -17,8 +16,8 @@ from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
 ASSURANCES = {
-    "proved": "The promise below is proved; where the method's paper claims more than holds, it was corrected.",
-    "as-published": "The method was carried out to the letter of its paper. What is stated below is the weaker claim "
+    "proved": "The promise is proved; where the method's paper claims more than holds, it was corrected.",
+    "as-published": "The method was carried out to the letter of its paper. What is promised is the weaker claim "
     "that really holds.",
 }
 TREATMENTS = {
@@ -29,19 +28,18 @@ TREATMENTS = {
 """What is published as it is."""
 DIRECTIONS = {"upward": "a low belief does not rise too far", "downward": "a high belief does not fall too far"}
 SHOWN_BOUNDS = 25
-MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
 def story(manifest: Manifest) -> Section:
     blocks = [Text(text) for text in (*_what(manifest), *_how(manifest), ASSURANCES[manifest.assurance])]
-    return Section("story", "In short", (Text(blocks[0].text, "lead"), *blocks[1:]))
+    return Section("story", "How it was made", tuple(blocks))
 
 
 def _what(manifest: Manifest) -> Iterator[str]:
     hidden = and_list(manifest.sensitive)
     yield (
         f"{manifest.data.rows:,} records were published on {manifest.created}, so that others can count and compare. "
-        f"What a single person's {hidden} is shall stay uncertain: how uncertain is promised below, and was measured."
+        f"What a single person's {hidden} is shall stay uncertain: how uncertain is promised above, and was measured."
     )
     for treatment, words in TREATMENTS.items():
         if names := [column.name for column in manifest.columns if column.treatment == treatment]:
@@ -131,17 +129,21 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
 
 
 def promise(manifest: Manifest) -> Section:
-    stated, card = manifest.guarantee, manifest.card
+    """Return the exact statement behind the card; its bounds, value by value, are folded away."""
+    stated = manifest.guarantee
     facts = [
-        ("Against whom", card.attacker),
+        ("Against whom", stated.adversary),
         ("What they may believe beforehand", stated.prior),
         ("It holds for", _scope(manifest)),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
-        ("Strength", card.strength),
+        ("Strength", STRENGTHS[stated.strength]),
         ("A second release", manifest.second_release),
     ]
-    blocks = (Text(card.promise, "quote"), Facts(tuple(facts)), *_bounds(manifest))
-    return Section("promise", "What is promised", blocks)
+    bounds = tuple(_bounds(manifest))
+    folded = (Details("The bounds, value by value", bounds),) if bounds else ()
+    return Section(
+        "promise", "The promise, to the letter", (Text(stated.sentence, "quote"), Facts(tuple(facts), "about"), *folded)
+    )
 
 
 def _scope(manifest: Manifest) -> str:
@@ -180,33 +182,17 @@ def _bound(bound: BoundPart) -> tuple[str, ...]:
     return rho1, rho2 if bound.rho2 else "by gamma", f"at most {float(Fraction(bound.gamma or 0)):.4g}-fold"
 
 
-def limits(release: Release) -> Section:
-    """Return what the guarantee does not cover, what the release tells whatever the noise is, and who is alone."""
-    manifest = release.manifest
+def limits(manifest: Manifest) -> Section:
+    """Return what the guarantee does not cover, and what the release tells whatever the noise is."""
     first = (
-        "No release makes it impossible to learn something of a person. The promise is about one adversary, with the "
-        "knowledge and the beliefs that are stated. It does not cover these:"
+        "No release makes it impossible to learn something of a person. The promise is about one attacker, with the "
+        "knowledge and the beliefs that are stated. These are its limits, to the letter:"
     )
-    blocks: list[Block] = [Text(first), Items(manifest.card.not_covered)]
+    blocks: list[Block] = [Text(first), Items(manifest.guarantee.limits)]
     if computed := manifest.computed_from_table:
         told = "These facts of the release were computed from the table, and tell of it whatever the noise is:"
         blocks += [Text(told), Items(computed)]
-    return Section("limits", "Limits", (*blocks, *_alone(release)))
-
-
-def _alone(release: Release) -> Iterator[Block]:
-    """Give the share of the records that can be found by what is published as it is: anybody can count that."""
-    names = [column.name for column in release.manifest.columns if column.treatment in TREATMENTS]
-    if not names or release.manifest.data.rows > MOST_ROWS:
-        return
-    rows = release.to_arrow().select(names).unify_dictionaries()
-    sizes = rows.group_by(names).aggregate([([], "count_all")])["count_all"]
-    alone = pc.sum(pc.equal(sizes, 1)).as_py() or 0
-    yield Text(
-        f"Anybody who has the release can count that {alone:,} of the {rows.num_rows:,} published records "
-        f"({alone / max(1, rows.num_rows):.1%}) are alone with their ({', '.join(names)}). Someone who knows these of "
-        "a person finds their record, and only what is hidden above protects it."
-    )
+    return Section("limits", "Limits", tuple(blocks))
 
 
 def citing(release: Release, made: str) -> Section:
@@ -224,9 +210,10 @@ def citing(release: Release, made: str) -> Section:
         ("README.md", manifest.readme_sha256),
         ("policy", manifest.policy_sha256),
     ]
-    facts = Facts((("This page", made), ("The release", f"{manifest.created}, {manifest.software}")))
+    facts = Facts((("This page", made), ("The release", f"{manifest.created}, {manifest.software}")), "about")
     checked = "Whoever has the release can check it: sfumato verify compares the checksums and re-computes the bounds."
-    blocks = (Text(cited, "mono"), facts, Text(checked), table("SHA-256", ("file", "checksum"), hashes, 2))
+    listed = Details("Checksums", (table("SHA-256", ("file", "checksum"), hashes, 2),))
+    blocks = (Text(cited, "mono"), facts, Text(checked), listed)
     return Section("citing", "How to cite and check", blocks)
 
 

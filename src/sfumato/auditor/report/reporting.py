@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -16,14 +17,18 @@ from pydantic import ConfigDict, ValidationError, create_model
 from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Direction, Scale, Verdict
-from sfumato.auditor.report.page import Notice, Page, Section, html_of
-from sfumato.auditor.report.page_audit import Compared, comparison, findings, public_findings, utility
-from sfumato.auditor.report.page_counts import Truth, certainty, counts
+from sfumato.auditor.report.page import Details, Notice, Page, Section, Text, Verbatim, html_of
+from sfumato.auditor.report.page_attackers import findings, public_findings
+from sfumato.auditor.report.page_audit import Compared, comparison, utility
+from sfumato.auditor.report.page_columns import before_after
+from sfumato.auditor.report.page_counts import certainty, counts
 from sfumato.auditor.report.page_mechanism import binding, blurring
 from sfumato.auditor.report.page_words import citing, limits, promise, story
+from sfumato.auditor.report.sheet import for_everybody, for_publisher, sheet
 from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
 from sfumato.methods import title_of
+from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
@@ -68,36 +73,61 @@ def report(
 
     `audit` is an Audit, or its record (docs/reference/json.md); `release` the release, unless it is there still.
     `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
-    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the table
-    and other methods nothing.
+    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the policy
+    what it is about ([about]), of the table and other methods nothing.
     """
     path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
     opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
     check_place(path, public)
     check_record(record, opened)
     if table is not None:
-        Evidence(table, opened).check()
-    truth = None if table is None else partial(true_counts, opened, table)
-    page = public_page(opened, record) if public else private_page(opened, record, truth, methods)
+        check_table(table, opened)
+    page = public_page(opened, record, table) if public else private_page(opened, record, table, methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
 
 
-def public_page(release: Release, audit: Record) -> Page:
-    """Return the page for everybody: a function of the release, and of which attackers are above the bound."""
-    return _page(release, True, [*_about(release, None), public_findings(release.manifest, audit)])
+def public_page(release: Release, audit: Record, table: Table | None = None) -> Page:
+    """Return the page for everybody: a function of the release, of which attackers are above the bound, and of what the
+    publisher says that it is about."""
+    attackers = public_findings(release.manifest, audit)
+    shown = [sheet(for_everybody(release, table)), attackers, before_after(release, None), counts(release, None)]
+    return _page(release, True, [*shown, *_to_the_letter(release)])
 
 
-def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
+def private_page(release: Release, audit: Record, table: Table | None = None, methods: Sequence[Compared] = ()) -> Page:
+    """Return the publisher's page; with the table it has true counts, the roles of columns and the policy."""
+    truth = None if table is None else partial(true_counts, release, table)
+    policy = None if table is None else table.policy
+    shown = [
+        sheet(for_publisher(release, audit, table)),
+        findings(release.manifest, audit),
+        before_after(release, policy),
+        counts(release, truth),
+    ]
     compared = [comparison(methods)] if methods else []
-    return _page(release, False, [*_about(release, truth), findings(audit), utility(audit), *compared])
+    stated = [] if policy is None else [policy_text(policy)]
+    return _page(release, False, [*shown, *_to_the_letter(release), utility(audit), *compared, *stated])
 
 
-def _about(release: Release, truth: Truth | None) -> list[Section]:
-    """Return what the release tells, and the true counts if these are given."""
-    manifest = release.manifest
-    parts = [story(manifest), promise(manifest), blurring(release), counts(release, truth), certainty(release)]
-    return [part for part in (*parts, binding(manifest)) if part is not None]
+def _to_the_letter(release: Release) -> list[Section]:
+    """Return what the release tells in full: the exact promise, its limits, and how it was made."""
+    return [promise(release.manifest), limits(release.manifest), _how_made(release)]
+
+
+def _how_made(release: Release) -> Section:
+    """Return how the release was made, in words; matrices and groups are folded away."""
+    told = story(release.manifest)
+    parts = (blurring(release), certainty(release), binding(release.manifest))
+    folded = tuple(Details(part.heading, part.blocks) for part in parts if part is not None)
+    return replace(told, blocks=(*told.blocks, *folded))
+
+
+def policy_text(policy: Policy) -> Section:
+    """Return what the policy states."""
+    first = "What the publisher asked for, as the program reads it. Its checksum is in the manifest."
+    text = Details("The policy's text", (Verbatim(policy.to_toml()),))
+    return Section("policy", "The policy", (Text(first), text), "on-screen")
 
 
 def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
@@ -107,7 +137,7 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
         title=f"Release {manifest.release_id}",
         subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {title_of(manifest.method)}",
         notices=(PUBLIC if public else PRIVATE, *((TEST,) if manifest.status != "release" else ())),
-        sections=(*sections, limits(release), citing(release, made)),
+        sections=(*sections, citing(release, made)),
     )
 
 
@@ -139,6 +169,11 @@ def check_record(record: Record, release: Release) -> None:
             f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",
             "Audit this release.",
         )
+
+
+def check_table(table: Table, release: Release) -> None:
+    """Raise unless the release was made from this table, under this policy."""
+    Evidence(table, release).check()
 
 
 def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:

@@ -80,6 +80,7 @@ def proposal(source: Source, sensitive: str | None = None, progress: Progress = 
     sections = [
         _head(source, rows),
         _top_level(source, guesses),
+        _about(),
         _input(source, delimiter, columns),
         *(_column(g) if g is not secret else _sensitive(g, bins, breaks, profile) for g in guesses),
         _person(guesses),
@@ -148,6 +149,24 @@ def _top_level(source: Source, guesses: Sequence[Guess]) -> list[str]:
             "The name of the series must be the same in every release, and another one for every other table:"
         ),
         *toml.commented([f"record_key = {unique}", f"series = {toml.quote(series)}"]),
+    ]
+
+
+def _about() -> list[str]:
+    return [
+        toml.comment(
+            "For whoever signs: these lines stand on the first page of the report (`sfumato report`). What is left out "
+            "is a blank there, to fill in by hand. Write nothing about single records here:"
+        ),
+        *toml.commented(
+            [
+                "[about]",
+                'title = "What the table holds, and of when"',
+                'owner = "Who answers for it"',
+                'purpose = "What the release is for"',
+                'recipients = "Who gets it"',
+            ]
+        ),
     ]
 
 

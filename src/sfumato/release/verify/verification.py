@@ -21,12 +21,14 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.card import Card
 from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
+from sfumato.release.certificate import Certificate
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets, drawn
+from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
@@ -57,7 +59,7 @@ class Verification(Result):
         named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
         failed, unseen = named["fails"], named["needs audit"]
         verdict = (
-            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not use the release."
+            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not {_distrusted(failed)}."
             if failed
             else f"HOLDS: all {len(named['holds'])} checks that the release alone can prove."
         )
@@ -79,8 +81,17 @@ class Verification(Result):
         return f"Verification({told})"
 
 
-def verify(release: ReleaseFolder) -> Verification:
-    """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee in exact integers."""
+def _distrusted(failed: Sequence[Check]) -> str:
+    """Return what must not be done; a certificate that is not of a release says nothing against the release."""
+    only_certificate = all(check.name.startswith(CERTIFICATE) for check in failed)
+    return "trust the certificate" if only_certificate else "use the release"
+
+
+def verify(release: ReleaseFolder, certificate: Certificate | None = None) -> Verification:
+    """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee in exact integers.
+
+    With a certificate, also whether it is of this release.
+    """
     manifest = release.manifest
     hiding = buckets if manifest.in_buckets else drawn
     checks = [*as_published(release), *_stated(manifest)]
@@ -99,7 +110,8 @@ def verify(release: ReleaseFolder) -> Verification:
     except UNREADABLE:
         of_claim = []  # which is told already
     one_row = needs_audit("one row per person", "That nobody has several rows, or that this was meant.")
-    return Verification((*checks, *hiding.unseen(manifest, of_claim), one_row))
+    certified = certificate_checks(release, certificate) if certificate else ()
+    return Verification((*checks, *hiding.unseen(manifest, of_claim), one_row, *certified))
 
 
 def _hold(checks: list[Check], beginnings: tuple[str, ...]) -> bool:

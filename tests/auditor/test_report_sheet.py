@@ -1,0 +1,250 @@
+"""The decision sheet: its parts for every kind of method, what the publisher says, and who is not covered."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.auditor.attacker import ASK
+from sfumato.auditor.attackers import roles_on
+from sfumato.auditor.report.page import Details, Facts, Heading, Section, SignOff, Table, Text, html_of
+from sfumato.auditor.report.page_attackers import COVERED, NOT_COVERED, covered_and_not
+from sfumato.auditor.report.page_columns import before_after
+from sfumato.auditor.report.reporting import private_page, public_page
+from sfumato.auditor.report.sheet import columns_of
+from sfumato.publisher.policy_rules import AboutRule
+from tests.page.releases import COLUMN, POLICIES, made
+
+METHODS = list(POLICIES)
+HOSTILE = "<script>alert('about')</script>"
+
+
+def facts_of(section: Section) -> dict[str, str]:
+    return {term: text for block in section.blocks if isinstance(block, Facts) for term, text in block.facts}
+
+
+@cache
+def sheets(method: str) -> tuple[Section, Section]:
+    """Return the publisher's sheet and the public one."""
+    of = made(method)
+    return of.private.sections[0], of.public.sections[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_has_all_parts(method: str) -> None:
+    own, public = sheets(method)
+    manifest = made(method).release.manifest
+    for sheet in (own, public):
+        assert (sheet.heading, sheet.style) == ("Decision sheet", "sheet")
+        assert manifest.card.rows == tuple((term, facts_of(sheet)[term]) for term, _ in manifest.card.rows)
+        assert {"Re-identification", "Left out"} <= set(facts_of(sheet))
+    assert {"Worst case", "Attacks", "Data set", "Owner", "Purpose", "Recipients"} <= set(facts_of(own))
+    assert [block.columns for block in own.blocks if isinstance(block, SignOff)] == [
+        ("Name", "Role", "Date", "Signature")
+    ]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_public_one_is_not_to_be_signed_and_holds_no_figure_of_an_audit(method: str) -> None:
+    public = sheets(method)[1]
+    assert not [block for block in public.blocks if isinstance(block, SignOff)]
+    assert not {"Worst case", "Attacks", "Data set", "Owner"} & set(facts_of(public))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_column_is_told_with_its_role(method: str) -> None:
+    of = made(method)
+    told = {name: (role, published) for name, role, published in columns_of(of.release.manifest, of.table.policy)}
+    assert told["name"] == ("tells who it is", "not at all")
+    assert told[COLUMN][0] == "secret"
+    assert set(told) >= {*of.table.policy.columns, *(column.name for column in of.release.manifest.columns)}
+    shown = next(block for block in sheets(method)[0].blocks if isinstance(block, Table))
+    assert all(any(name in str(row[0]) for row in shown.rows) for name in told)
+    assert "name" not in {name for name, _, _ in columns_of(of.release.manifest, None)}
+
+
+def test_how_many_are_unique_is_counted_in_the_table() -> None:
+    of = made("fine-grain")
+    found = facts_of(sheets("fine-grain")[0])["Re-identification"]
+    sizes = of.table.engine.sizes(of.table.rows, ("age", "sex"))
+    assert f"{sizes.get(1, 0):,} of the 900 records" in found
+    assert f"k = {min(sizes)}" in found
+
+
+def test_the_worst_case_is_that_of_the_attackers_who_gain_most() -> None:
+    of = made("anatomy")
+    told = facts_of(sheets("anatomy")[0])["Worst case"]
+    risks = [f for f in of.record["findings"] if f["scale"] == "risk" and f["direction"] == "at most"]
+    outside = max((f for f in risks if f["promised"] is None), key=lambda f: f["worst"] - (f["baseline"] or 0))
+    assert "Within the promise: " in told
+    assert f"someone who {roles_on('groups')[outside['attacker']].knows}" in told
+    assert f"{100 * outside['worst']:.3g}%" in told
+
+
+def test_who_has_a_broken_promise_is_told_not_to_publish() -> None:
+    of = made("fine-grain")
+    record = deepcopy(of.record)
+    first = next(f for f in record["findings"] if f["attacker"] == "frequencies")
+    first.update(verdict="above the bound", worst=0.99)
+    page = private_page(of.release, record, of.table)
+    assert "NOT kept: frequencies came beyond the bound. Do not publish." in facts_of(page.sections[0])["Attacks"]
+    tables = [block for block in page.sections[1].blocks if isinstance(block, Table)]
+    assert "(frequencies)" in str(tables[0].rows[0][0])  # first of all
+
+
+def test_what_is_published_unchanged_is_to_be_minded() -> None:
+    for sheet in sheets("randomized-response"):
+        assert f"{COLUMN} is published unchanged in every row" in facts_of(sheet)["Mind"]
+    assert "unchanged" not in facts_of(sheets("fine-grain")[0])["Mind"]
+    assert "Mind" not in facts_of(sheets("fine-grain")[1])
+
+
+# --- what it is about -------------------------------------------------------------------------------------------------
+
+
+def about(**texts: str) -> sf.Table:
+    """Return the table of the fine-grain release, with a policy that says what it is about."""
+    table = made("fine-grain").table
+    return replace(table, policy=table.policy.model_copy(update={"about": AboutRule(**texts)}))
+
+
+def test_what_the_publisher_says_is_on_both_pages_and_stays_text() -> None:
+    of, table = made("fine-grain"), about(title=HOSTILE, purpose="research & teaching")
+    for page in (private_page(of.release, of.record, table), public_page(of.release, of.record, table)):
+        written = html_of(page)
+        assert "<script" not in written
+        assert "&lt;script&gt;alert(&#39;about&#39;)&lt;/script&gt;" in written
+        assert "research &amp; teaching" in written
+
+
+def test_what_the_publisher_does_not_say_is_a_blank_to_fill_in() -> None:
+    of, table = made("fine-grain"), about(title="A clinic")
+    own, public = private_page(of.release, of.record, table), public_page(of.release, of.record, table)
+    assert facts_of(own.sections[0])["Owner"] == ""
+    assert html_of(own).count('<dd class="blank"></dd>') == 3
+    assert facts_of(public.sections[0])["Data set"] == "A clinic"
+    assert "Owner" not in facts_of(public.sections[0])
+    assert "blank" not in re.findall(r'class="(\w+)"', html_of(public))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_policy_is_at_the_end_and_reads_as_the_same_one(method: str) -> None:
+    of = made(method)
+    section = next(section for section in of.private.sections if section.anchor == "policy")
+    folded = next(block for block in section.blocks if isinstance(block, Details))
+    assert sf.Policy.parse(folded.blocks[0].text).hash() == of.table.policy.hash()  # type: ignore[union-attr]
+    assert "policy" not in {section.anchor for section in of.public.sections}
+
+
+# --- attackers in groups ----------------------------------------------------------------------------------------------
+
+
+def grouped(section: Section) -> dict[str, Table]:
+    """Return the table below each heading of a group."""
+    pairs = pairwise(section.blocks)
+    return {a.text: b for a, b in pairs if isinstance(a, Heading) and isinstance(b, Table)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_attackers_are_in_two_groups_each_once(method: str) -> None:
+    of = made(method)
+    tables = grouped(of.private.sections[1])
+    risks = [f for f in of.record["findings"] if f["scale"] == "risk"]
+    for heading, covered in ((COVERED, True), (NOT_COVERED, False)):
+        names = {f["attacker"] for f in risks if (f["promised"] is not None) == covered}
+        rows = [str(row[0]) for row in tables[heading].rows] if names else []
+        assert len(rows) == len(names)
+        assert all(any(f"({name}" in row for row in rows) for name in names)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_page_repeats_that_the_guarantee_does_not_cover_somebody(method: str) -> None:
+    assert "not covered by the guarantee" not in html_of(made(method).private)
+    assert "not covered by the guarantee" not in html_of(made(method).public)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_everybody_who_is_not_covered_says_when_that_is_acceptable(method: str) -> None:
+    of = made(method)
+    roles = roles_on(of.release.manifest.kind)
+    tables = grouped(of.private.sections[1]), grouped(of.public.sections[1])
+    for rows in (tables[0][NOT_COVERED].rows, tables[1]["Not covered by the promise"].rows):
+        assert all(re.search(r"Acceptable (if|for) .+ Not ", str(row[-1])) for row in rows)
+    open_ones = {f["attacker"] for f in of.record["findings"] if f["promised"] is None}
+    assert all(roles[name].acceptable != ASK for name in open_ones)
+
+
+def test_those_who_gain_most_come_first() -> None:
+    def finding(name: str, baseline: float, worst: float, verdict: str, direction: str = "at most") -> dict[str, Any]:
+        promised = None if verdict == "not covered by the guarantee" else 0.5
+        return {
+            "attacker": name, "baseline": baseline, "worst": worst, "verdict": verdict, "direction": direction,
+            "promised": promised,
+        }  # fmt: skip
+
+    within = "within the bound"
+    covered, others = covered_and_not(
+        [
+            finding("falls", 0.9, 0.1, within, "at least"),
+            finding("little", 0.4, 0.45, within),
+            finding("much", 0.1, 0.3, within),
+            finding("much", 0.1, 0.4, within),
+            finding("broken", 0.5, 0.51, "above the bound"),
+            finding("open", 0.0, 1.0, "not covered by the guarantee"),
+        ]
+    )
+    assert [[f["attacker"] for f in own] for own in covered] == [["broken"], ["much", "much"], ["little"], ["falls"]]
+    assert covered[1][0]["worst"] == 0.4
+    assert [[f["attacker"] for f in own] for own in others] == [["open"]]
+
+
+# --- column by column -------------------------------------------------------------------------------------------------
+
+
+def cells(method: str) -> dict[str, tuple[str, ...]]:
+    of = made(method)
+    shown = next(b for b in before_after(of.release, of.table.policy).blocks if isinstance(b, Table))
+    return {str(row[0]): tuple(map(str, row[1:])) for row in shown.rows}
+
+
+def test_guesses_before_and_after_are_those_of_bayes_rule() -> None:
+    release = made("fine-grain").release
+    joint = release.table([COLUMN], method="em")
+    matrix = release.manifest.mechanism_values[0].matrix.dense()
+    before = joint.value.max() / joint.value.sum()
+    sure = np.array([max(row * joint.value) / (row @ joint.value) for row in matrix])
+    after = sure @ joint.published.ravel() / joint.published.sum()
+    assert cells("fine-grain")[COLUMN][1:3] == (f"{100 * before:.3g}%", f"{100 * after:.3g}%")
+
+
+def test_guesses_in_groups_are_by_shares_and_counts_are_exact() -> None:
+    release = made("anatomy").release
+    counts = np.array([row["estimate"] for row in release.count(by=COLUMN).rows()])
+    lines = release.groups_to_arrow().to_pylist()
+    largest = [max(x["count"] for x in lines if x["group"] == g) for g in {x["group"] for x in lines}]
+    expected = (f"{100 * counts.max() / counts.sum():.3g}%", f"{100 * sum(largest) / counts.sum():.3g}%", "exact")
+    assert cells("anatomy")[COLUMN][1:] == expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_without_noise_are_read_off_the_row(method: str) -> None:
+    of = made(method)
+    rows = of.release.to_arrow()
+    for column in of.release.manifest.columns:
+        if column.treatment in ("untouched", "binned"):
+            values = rows.column(column.name).to_pylist()
+            most = max(values.count(value) for value in set(values)) / len(values)
+            assert cells(method)[column.name][1:] == (f"{100 * most:.3g}%", "100%", "exact")
+
+
+def test_worst_is_defined_once() -> None:
+    texts = [b.text for s in made("fine-grain").private.sections for b in s.blocks if isinstance(b, Text)]
+    assert sum("Worst means" in text for text in texts) == 1
