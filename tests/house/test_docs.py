@@ -27,8 +27,9 @@ import pytest
 
 from sfumato.cli.demo import run_demo
 from sfumato.cli.main import main
-from sfumato.methods import METHODS, options
+from sfumato.methods import METHODS, Method, options
 from sfumato.methods.perturbation import Drawing
+from sfumato.methods.several.method import Several
 from sfumato.publisher.policy import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -317,14 +318,29 @@ def told_by(specification: Any) -> Iterator[str]:
             yield from told_by(part)
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if issubclass(m, Drawing)], ids=lambda m: m.name)
-def test_a_page_of_a_method_has_card_picture_example_proof_and_use(method: type[Drawing]) -> None:
-    text = (ROOT / "docs" / "methods" / f"{method.name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    "method", ["anatomy", "suppression", "robust-anatomy", "small-domain", "randomized-response", "several"]
+)
+def test_pictures_of_releases_are_what_their_script_draws(method: str) -> None:
+    committed = (ROOT / "docs" / "methods" / f"{method}.svg").read_text(encoding="utf-8")
+    drawn = script("make_release_pictures").PICTURES[method]()
+    assert drawn == committed, "draw it again: uv run python docs/make_release_pictures.py"
+
+
+@pytest.mark.parametrize("method", [*METHODS, Several], ids=lambda m: m.name)
+def test_a_page_of_a_method_has_card_picture_example_and_use_and_leads_to_a_proof(method: type[Method]) -> None:
+    page = ROOT / "docs" / "methods" / f"{method.name}.md"
+    text = page.read_text(encoding="utf-8")
     card = dict(re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", text, re.MULTILINE))
-    assert card["promise"] == method.promise
-    own = set(method.model_fields) - {"assurance"}
-    assert set(re.findall(r"`(\w+)`", card["options"])) == own
+    assert {"published of a record", "promise", "not covered", "cost", "strength", "needs"} <= set(card)
+    assert card["promise"] == method.promise.replace("{known}", "stated columns")
+    if method is not Several:  # its options are those of the columns' methods
+        assert set(re.findall(r"`(\w+)`", card["options"])) == set(method.model_fields) - {"assurance"}
+        assert method.avoid_if[1:] in text
     assert re.search(rf"^!\[[^\]]+\]\({method.name}\.svg\)$", text, re.MULTILINE)
-    assert any(kind == "python" for kind, *_ in blocks(ROOT / "docs" / "methods" / f"{method.name}.md"))
-    for part in ("Proof", "Use it when"):
-        assert re.search(rf"^## .*{part}" if part != "Proof" else r"^## (Proof|What is equivalent)", text, re.MULTILINE)
+    assert any(block.kind in ("python", "toml") for block in blocks(page))
+    for part in ("The card", "Example", "Use it when"):
+        assert f"\n## {part}\n" in text
+    proof = (page.parent / "proofs" / page.name).read_text(encoding="utf-8")
+    assert f"proofs/{method.name}.md" in text
+    assert re.search(r"\*\*Proof|^## .*([Pp]roof|[Pp]roved|equivalent)|∎", proof, re.MULTILINE)
