@@ -207,8 +207,8 @@ def several() -> str:
     """Draw sets of illnesses beside ranges of ages."""
     own = '[columns.age.method]\nname = "ranges"\n[columns.age.requirement]\ngamma = 4\n'
     ordered = "bins = { breaks = [30, 40, 50, 60] }\n" + own
-    text_of = f'{COLUMNS.format(age="sensitive", bins=ordered)}[method]\nname = "subset"\nmembers = 2\n[requirement]\ngamma = 3\n'
-    data, _, _ = published(PATIENTS, text_of)
+    sets = '[method]\nname = "subset"\nmembers = 2\n[requirement]\ngamma = 3\n'
+    data, _, _ = published(PATIENTS, COLUMNS.format(age="sensitive", bins=ordered) + sets)
     shown = [[row["sex"], wide(row["age"]), wide(row["illness"])] for row in data.to_pylist()]
     after = Grid("Released rows", ("sex", "age", "", "illness", ""), [[s, a, "", i, ""] for s, a, i in shown])
     after.marked = {(r, c) for r in range(len(shown)) for c in (1, 3)}

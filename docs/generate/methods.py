@@ -10,7 +10,7 @@ from sfumato.methods import METHODS, Method
 
 INTRODUCTION = """\
 Each method has a page with its card, a picture, an example and when to use it. Claim and proof are one click further.
-[Choose](../start/choose.md) asks you four questions and names one of them."""
+[Choose](../start/choose.md) asks a few questions and names one of them."""
 
 AFTER = """\
 [Several columns](several.md) can each have a method of their own.
