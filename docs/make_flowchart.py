@@ -17,7 +17,7 @@ QUESTIONS = (
     ("Do some values need far more protection?", "fine-grain; subset with graded = true"),
     ("Are the values in an order?", "ranges; plateau for one value in each row"),
     ("Must each row show one value?", "uniform"),
-    ("Are there dozens of values, and is a weaker promise enough?", "small-domain"),
+    ("Dozens of values, and is a weaker promise enough?", "small-domain"),
 )
 LAST = "subset"
 

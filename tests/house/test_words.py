@@ -1,0 +1,49 @@
+"""Plain words: short sentences on task pages, and no word that states a result without its bound, anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.words import LONGEST_AVERAGE, average, never, said, sentences
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+TASK_PAGES = [
+    ROOT / "README.md",
+    DOCS / "faq.md",
+    *(page for folder in ("start", "publish", "analyse", "review") for page in sorted((DOCS / folder).glob("*.md"))),
+]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+PROGRAM = sorted((ROOT / "src").rglob("*.py"))
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", TASK_PAGES, ids=name)
+def test_sentences_of_task_pages_are_short(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    longest = max(sentences(text), key=len, default="")
+    assert average(text) <= LONGEST_AVERAGE, f"{average(text):.1f} words on average; the longest: {longest}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pages_use_plain_words(page: Path) -> None:
+    assert never(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_program_says_plain_words() -> None:
+    found = [f"{name(source)}:{line} {never(text)}" for source in PROGRAM for line, text in said(source) if never(text)]
+    assert found == []
+
+
+def test_the_scan_finds_what_it_looks_for(tmp_path: Path) -> None:
+    assert never("One who knows; he sees; it is safe, anonymised") == ["One who", "he", "safe", "anonymised"]
+    assert never("someone who knows what they see: the safe-d variant, unsafe") == []
+    source = tmp_path / "x.py"
+    source.write_text('"""A docstring."""\nprint(f"said {1}")\n', encoding="utf-8")
+    assert [text for _, text in said(source)] == ["said "]
+    assert average("One two three. Four five.\n\n```\nnot counted at all, whatever it is\n```\n") == 2.5
