@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import attackers, commands, errors, methods, names
+from docs.generate import attackers, cards, commands, errors, methods, names
 
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
@@ -19,6 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/errors.md": errors.page,
     "docs/review/threat-model.md": attackers.page,
     "docs/methods/index.md": methods.page,
+    **cards.pages(),
 }
 """Where each page stands, and what writes it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.attackers import manifests
+from docs.generate.cards import promised
 from docs.generate.markdown import page as whole
 from docs.generate.markdown import sentence, table
 from sfumato.claims.claim import STRENGTHS
@@ -27,7 +28,7 @@ def page() -> str:
 def row(method: type[Method]) -> tuple[str, ...]:
     return (
         f"[`{method.name}`]({method.name}.md)",
-        method.promise.replace("{known}", "stated columns"),
+        promised(method),
         strength(method),
         sentence(method.avoid_if),
         f"[proof](proofs/{method.name}.md)",
