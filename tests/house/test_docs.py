@@ -345,3 +345,11 @@ def test_a_page_of_a_method_has_card_picture_example_and_use_and_leads_to_a_proo
     proof = (page.parent / "proofs" / page.name).read_text(encoding="utf-8")
     assert f"proofs/{method.name}.md" in text
     assert re.search(r"\*\*Proof|^## .*([Pp]roof|[Pp]roved|equivalent)|∎", proof, re.MULTILINE)
+
+
+def test_what_is_cited_is_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert re.findall(r'^version: "(.*)"$', text, re.MULTILINE) == [stated["version"]]
+    assert f"license: {stated['license']}\n" in text
+    assert f"version {stated['version']}" in (ROOT / "docs" / "project" / "cite.md").read_text(encoding="utf-8")
