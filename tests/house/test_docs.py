@@ -4,7 +4,8 @@
                `exit code N` shown after it), and every line of output shown must occur in the real output, up to
                numbers and spacing. "..." stands for any lines.
 - ```python    run in the order of the page; blocks with >>> as doctests.
-- ```toml      parsed as a policy; a fragment is completed by the sections that it lacks.
+- ```toml      parsed as a policy; a fragment is completed by the sections that it lacks. After a line that ends in
+               "as `NAME.toml`:" it is written to that file first, for the commands that follow.
 """
 
 from __future__ import annotations
@@ -54,16 +55,27 @@ MACHINE = re.compile(r"(?<![\w.~)])/(home|root|work|tmp|usr|Users|opt)/|localhos
 
 
 class Block(NamedTuple):
-    """A fenced block and the line where it starts."""
+    """A fenced block, the line where it starts, and the file that the page says it is."""
 
     kind: str
     text: str
     line: int
+    file: str = ""
 
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    return [Block(m[1], m[2], text[: m.start()].count("\n") + 1) for m in FENCE.finditer(text)]
+    return [Block(m[1], m[2], text[: m.start()].count("\n") + 1, file(text[: m.start()])) for m in FENCE.finditer(text)]
+
+
+def file(before: str) -> str:
+    """Return the file that a block is said to be by the line before it, if by any.
+
+    >>> file("This is the policy, as `policy.toml`:\\n\\n"), file("See `policy.toml`.\\n\\n")
+    ('policy.toml', '')
+    """
+    found = re.search(r"\bas `([\w-]+\.toml)`:\s*\Z", before)
+    return found[1] if found else ""
 
 
 def name(page: Path) -> str:
@@ -95,6 +107,8 @@ def test_what_a_page_shows_happens(page: Path, beside_demo: Path, capsys: pytest
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         where = f"{name(page)}, line {block.line}"
+        if block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
         if block.kind == "console":
             for command, shown, code in commands(block.text):
                 output = run(command, code, where, capsys)
