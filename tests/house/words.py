@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 NEVER = re.compile(
     r"\b(one who|is not to be had|not to be had|for who|safe|safely|safety|anonym\w*)\b|"
     r"\b(he|him|his|himself)\b|, of which\b",
     re.IGNORECASE,
 )
-"""Words of no page and of no message: WORDS say what to write instead."""
-NAMES = ("safe-d", "Safe D-suppression", "Safe D", "Protection on Anonymized Data", "Content-Security", "nosniff")
+"""Words of no page: write "someone who", "they", "is not available"; and say a bound, not an adjective."""
+NAMES = ("safe-d", "Safe D-suppression", "Safe D", "Protection on Anonymized Data")
 """Names that contain one."""
 LONGEST_AVERAGE = 20
 
@@ -64,15 +61,3 @@ def never(text: str) -> list[str]:
     for name in NAMES:
         text = text.replace(name, "")
     return [found[0] for found in NEVER.finditer(text)]
-
-
-def said(source: Path) -> Iterator[tuple[int, str]]:
-    """Give each text of a module that may be printed, with its line: all string literals but docstrings."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    silent = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            silent.add(id(node.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
-            yield node.lineno, node.value

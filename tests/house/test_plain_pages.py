@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.words import LONGEST_AVERAGE, average, never, said, sentences
+from tests.house.words import LONGEST_AVERAGE, average, never, sentences
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -41,10 +41,7 @@ def written(page: Path) -> list[str]:
     return [line for line in page.read_text(encoding="utf-8").splitlines(True) if not line.startswith("| promise |")]
 
 
-def test_the_scan_finds_what_it_looks_for(tmp_path: Path) -> None:
+def test_the_scan_finds_what_it_looks_for() -> None:
     assert never("One who knows; he sees; it is safe, anonymised") == ["One who", "he", "safe", "anonymised"]
     assert never("someone who knows what they see: the safe-d variant, unsafe") == []
-    source = tmp_path / "x.py"
-    source.write_text('"""A docstring."""\nprint(f"said {1}")\n', encoding="utf-8")
-    assert [text for _, text in said(source)] == ["said "]
     assert average("One two three. Four five.\n\n```\nnot counted at all, whatever it is\n```\n") == 2.5
