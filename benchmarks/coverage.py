@@ -1,4 +1,4 @@
-"""Coverage of 95% intervals where groups are small: docs/analyse/guide.md, "Where intervals are less exact".
+"""Coverage of 95% intervals where groups are small: docs/reference/benchmarks.md, "Coverage of intervals".
 
     python -m benchmarks.coverage            2,000 releases a case, from the root of the repository
 

@@ -3,7 +3,7 @@
 EMGRW (education, marital status, sex, race; workclass), scope `both`, as published, for l = 2 and l = 5: the mean
 success over 100 releases, drawn with a seed, at each number of steps of iterative Bayes; of the best of them the 95%
 limits, and the share of people who are guessed right in more of the releases than 1/l. These are the figures of
-docs/methods/randomized-response.md, section "The best guesser". Ten seconds.
+docs/methods/proofs/randomized-response.md, section "The best guesser". Ten seconds.
 """
 
 from __future__ import annotations

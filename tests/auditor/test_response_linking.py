@@ -268,7 +268,7 @@ def test_adult_at_the_limit_of_one_half(real_data: Callable[[str], Path], tmp_pa
     assert 2 / 3 < again.above_limits[0] <= again.above <= again.above_limits[1] < 0.8
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "methods" / "randomized-response.md"
+PAGE = Path(__file__).parents[2] / "docs" / "methods" / "proofs" / "randomized-response.md"
 
 
 def on_adult(real_data: Callable[[str], Path], l: int, repetitions: int) -> RepeatedGuesses:  # noqa: E741

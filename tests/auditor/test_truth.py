@@ -427,8 +427,8 @@ def test_adult_with_missing_values(real_data: Callable[[str], Path], tmp_path: P
 def test_the_distance_of_a_noisy_release_of_adult(real_data: Callable[[str], Path], tmp_path: Path) -> None:
     """The squared l2 has mean tr C and variance about 2 tr C^2, C the covariance given the table (6 sd allowed).
 
-    Its mean is (kappa - 1)/N, kappa = |P^-1|_F^2 / m (docs/methods/randomized-response.md, "Estimates"). The joint
-    table is worse than its margins.
+    Its mean is (kappa - 1)/N, kappa = |P^-1|_F^2 / m (docs/methods/proofs/randomized-response.md, "Estimates"). The
+    joint table is worse than its margins.
     """
     file = real_data("adult_complete_45222.parquet")
     release = released(pq.read_table(file, columns=ADULT), adult_policy("epsilon = 2"), folder=tmp_path / "r")

@@ -1,7 +1,7 @@
 """Anatomy: its sentence against every assignment of the values, every deal, and the whole folder, exactly.
 
-The oracle deals as docs/methods/anatomy.md says: the values in a random order, those of each value too, in turn to
-g groups. (Batches come with 16 groups and more.)
+The oracle deals as docs/methods/proofs/anatomy.md says: the values in a random order, those of each value too, in turn
+to g groups. (Batches come with 16 groups and more.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Suppression: its sentences against every way to give the counts to the values, every draw, and the whole folder.
 
-The oracle draws as docs/methods/suppression.md says: equally frequent values in a random order; the slots; S_1 .. S_k
-to random ones of the first l. Which values are most frequent, and which record has which value, are two questions: the
-first is asked of labelled histograms, the second of tables.
+The oracle draws as docs/methods/proofs/suppression.md says: equally frequent values in a random order; the slots;
+S_1 .. S_k to random ones of the first l. Which values are most frequent, and which record has which value, are two
+questions: the first is asked of labelled histograms, the second of tables.
 """
 
 from __future__ import annotations

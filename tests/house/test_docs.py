@@ -4,7 +4,8 @@
                `exit code N` shown after it), and every line of output shown must occur in the real output, up to
                numbers and spacing. "..." stands for any lines.
 - ```python    run in the order of the page; blocks with >>> as doctests.
-- ```toml      parsed as a policy; a fragment is completed by the sections that it lacks.
+- ```toml      parsed as a policy; a fragment is completed by the sections that it lacks. After a line that ends in
+               "as `NAME.toml`:" it is written to that file first, for the commands that follow.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from docs.generate.cards import promised
 from sfumato.cli.demo import run_demo
 from sfumato.cli.main import main
-from sfumato.methods import METHODS, options
+from sfumato.methods import METHODS, Method, options
 from sfumato.methods.perturbation import Drawing
+from sfumato.methods.several.method import Several
 from sfumato.publisher.policy import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -52,16 +55,27 @@ MACHINE = re.compile(r"(?<![\w.~)])/(home|root|work|tmp|usr|Users|opt)/|localhos
 
 
 class Block(NamedTuple):
-    """A fenced block and the line where it starts."""
+    """A fenced block, the line where it starts, and the file that the page says it is."""
 
     kind: str
     text: str
     line: int
+    file: str = ""
 
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    return [Block(m[1], m[2], text[: m.start()].count("\n") + 1) for m in FENCE.finditer(text)]
+    return [Block(m[1], m[2], text[: m.start()].count("\n") + 1, file(text[: m.start()])) for m in FENCE.finditer(text)]
+
+
+def file(before: str) -> str:
+    """Return the file that a block is said to be by the line before it, if by any.
+
+    >>> file("This is the policy, as `policy.toml`:\\n\\n"), file("See `policy.toml`.\\n\\n")
+    ('policy.toml', '')
+    """
+    found = re.search(r"\bas `([\w-]+\.toml)`:\s*\Z", before)
+    return found[1] if found else ""
 
 
 def name(page: Path) -> str:
@@ -93,6 +107,8 @@ def test_what_a_page_shows_happens(page: Path, beside_demo: Path, capsys: pytest
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         where = f"{name(page)}, line {block.line}"
+        if block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
         if block.kind == "console":
             for command, shown, code in commands(block.text):
                 output = run(command, code, where, capsys)
@@ -317,14 +333,37 @@ def told_by(specification: Any) -> Iterator[str]:
             yield from told_by(part)
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if issubclass(m, Drawing)], ids=lambda m: m.name)
-def test_a_page_of_a_method_has_card_picture_example_proof_and_use(method: type[Drawing]) -> None:
-    text = (ROOT / "docs" / "methods" / f"{method.name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    "method", ["anatomy", "suppression", "robust-anatomy", "small-domain", "randomized-response", "several"]
+)
+def test_pictures_of_releases_are_what_their_script_draws(method: str) -> None:
+    committed = (ROOT / "docs" / "methods" / f"{method}.svg").read_text(encoding="utf-8")
+    drawn = script("make_release_pictures").PICTURES[method]()
+    assert drawn == committed, "draw it again: uv run python docs/make_release_pictures.py"
+
+
+@pytest.mark.parametrize("method", [*METHODS, Several], ids=lambda m: m.name)
+def test_a_page_of_a_method_has_card_picture_example_and_use_and_leads_to_a_proof(method: type[Method]) -> None:
+    page = ROOT / "docs" / "methods" / f"{method.name}.md"
+    text = page.read_text(encoding="utf-8")
     card = dict(re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", text, re.MULTILINE))
-    assert card["promise"] == method.promise
-    own = set(method.model_fields) - {"assurance"}
-    assert set(re.findall(r"`(\w+)`", card["options"])) == own
+    assert {"published of a record", "promise", "not covered", "cost", "strength", "needs"} <= set(card)
+    assert card["promise"] == promised(method), "python -m docs.generate"
+    if method is not Several:  # its options are those of the columns' methods
+        assert set(re.findall(r"`(\w+)`", card["options"])) == set(method.model_fields) - {"assurance"}
+        assert method.avoid_if[1:] in text
     assert re.search(rf"^!\[[^\]]+\]\({method.name}\.svg\)$", text, re.MULTILINE)
-    assert any(kind == "python" for kind, *_ in blocks(ROOT / "docs" / "methods" / f"{method.name}.md"))
-    for part in ("Proof", "Use it when"):
-        assert re.search(rf"^## .*{part}" if part != "Proof" else r"^## (Proof|What is equivalent)", text, re.MULTILINE)
+    assert any(block.kind in ("python", "toml") for block in blocks(page))
+    for part in ("The card", "Example", "Use it when"):
+        assert f"\n## {part}\n" in text
+    proof = (page.parent / "proofs" / page.name).read_text(encoding="utf-8")
+    assert f"proofs/{method.name}.md" in text
+    assert re.search(r"\*\*Proof|^## .*([Pp]roof|[Pp]roved|equivalent)|∎", proof, re.MULTILINE)
+
+
+def test_what_is_cited_is_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert re.findall(r'^version: "(.*)"$', text, re.MULTILINE) == [stated["version"]]
+    assert f"license: {stated['license']}\n" in text
+    assert f"version {stated['version']}" in (ROOT / "docs" / "project" / "cite.md").read_text(encoding="utf-8")

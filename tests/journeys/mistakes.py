@@ -680,7 +680,7 @@ MISTAKES = tuple(mistake for section in SECTIONS.values() for mistake in section
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 INTRODUCTION = """\
-# Mistakes, and what sfumato says
+# Troubleshooting: mistakes, and what sfumato says
 
 Every message says what is wrong, with the values, and what to do. This page shows the usual mistakes, each with its
 message. A test makes every mistake, reads what is printed, and holds this page to it.

@@ -105,7 +105,9 @@ def test_too_large_a_domain_is_refused_with_memory_and_time(method: str) -> None
 
 def test_the_page_tells_how_long_the_largest_domains_take() -> None:
     """2^26 cells of one record, by the estimate that a refusal tells too."""
-    page = (Path(__file__).parents[2] / "docs" / "methods" / "randomized-response.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "methods" / "proofs" / "randomized-response.md").read_text(
+        encoding="utf-8"
+    )
     text = " ".join(page.split())
     hours = []
     for sizes in ((4,) * 13, (2,) * 26):

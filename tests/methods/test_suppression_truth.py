@@ -1,7 +1,8 @@
 """What suppression may claim, by enumeration in fractions: every labelling, every draw, on all small tables.
 
-The oracle is written from the definition in docs/methods/suppression.md and shares no code with the project. Observers
-know the algorithm, see the published counts of the labelled values and, but for (d), how many records are withheld.
+The oracle is written from the definition in docs/methods/proofs/suppression.md and shares no code with the project.
+Observers know the algorithm, see the published counts of the labelled values and, but for (d), how many records are
+withheld.
 """
 
 from __future__ import annotations

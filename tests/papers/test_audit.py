@@ -133,7 +133,7 @@ def test_the_proved_minimum_size_leaves_a_small_excess(real_data: Data) -> None:
 
 
 def test_esgro_at_l_3(real_data: Data) -> None:
-    """Within the bound for one who sees the published quasi-identifiers; above 1/3, and not covered, for the others."""
+    """Within the bound for someone who sees published quasi-identifiers; above 1/3, and not covered, for others."""
     table = adult(real_data, ESGR, "occupation")
     made = solve(pose(table, Fraction(1, 3), risk="posterior", scope="quasi-identifiers"))
     findings = {f.attacker: f for f in response_findings(table, made.channels, Fraction(1, 3), "posterior", str)}

@@ -12,7 +12,7 @@ published, so a small part gives its composition away, and then the bound is exc
 on real records. The proved version keeps parts large. It exceeds the bound by less, calls this attacker not covered
 and says by how much.
 
-CENSUS is not to be had. What is said of it can agree on the table that stands in, but is then said of another
+CENSUS is not available. What is said of it can agree on the table that stands in, but is then said of another
 population, and in places because that was grouped to have as many values. There, cutting a table into parts with
 small domains does retain more. How many parts there are depends on ties in the order of the groups, which the paper
 leaves open. Errors of counts are smaller than with the uniform matrix, by less than it says.
@@ -28,7 +28,7 @@ The requirements, matrices and utilities of both examples come out as printed, b
 stated increase, which is relative to the larger utility. Theorem 1 bounds only how far a belief rises: in the paper's
 own example one falls below its lower bound. The proved version bounds both directions and retains less.
 
-CADR is not to be had, and the thetas of its figures are lost. Record utility is better, as it must be; how far the
+CADR is not available, and the thetas of its figures are lost. Record utility is better, as it must be; how far the
 gain is what it says depends on which thetas are tried. On the skewed table aggregate utility is worse than with the
 uniform matrix, as it says; but it does not always rise with theta, and rare values are not the only reason. Held to
 the same rate of right guesses, the uniform matrix retains more nearly everywhere.
@@ -63,7 +63,7 @@ to the same risk.
 Two statements on Fig. 6 are of the same samples. Each could be chance, but both are met by no reading that was tried:
 even the least possible suppression is too large a part of Safe D-suppression. Three statements on Fig. 8 hold in part
 only: violations begin at a somewhat smaller alpha, the stated saving is that of some alphas, and beta does matter
-where alpha is large. CADR is not to be had; of its weeks and months the stand-in agrees in part.
+where alpha is large. CADR is not available; of its weeks and months the stand-in agrees in part.
 """,
     "PI": """
 The numbers of the examples, Theorem 2 and all of Table V come out as printed. Theorem 1 holds only if everything but

@@ -1,4 +1,4 @@
-"""The papers' tables: Adult itself, real stand-ins for tables that are not to be had, or generated ones.
+"""The papers' tables: Adult itself, real stand-ins for tables that are not available, or generated ones.
 
 Files are looked for in a folder: the one that is named, or that of the environment variable SFUMATO_DATA. Adult is
 otherwise downloaded from its public home and checked by sha256. Without folder and network a generated table stands in,
@@ -86,7 +86,7 @@ class Data:
         return replace(named, table=rows.drop_columns(["split"]), about=f"{named.about}, training part")
 
     def census(self, rows: int = 500_000) -> Named:
-        """Return the first rows of the stand-in for CENSUS, which is not to be had."""
+        """Return the first rows of the stand-in for CENSUS, which is not available."""
         path = self._file(ACS)
         if path is None:
             return Named(similar_census(rows), f"{GENERATED}, {rows:,} rows, {STANDS_IN} CENSUS", False)
@@ -94,7 +94,7 @@ class Data:
         return Named(table, f"ACS 2024, {table.num_rows:,} rows, {STANDS_IN} CENSUS", False)
 
     def reactions(self) -> Named:
-        """Return the stand-in for CADR, which is not to be had: 40 adverse drug reactions."""
+        """Return the stand-in for CADR, which is not available: 40 adverse drug reactions."""
         path = self._file(FAERS)
         if path is None:
             return Named(similar_reactions(), f"{GENERATED}, 40 reactions, {STANDS_IN} CADR", False)

@@ -2,8 +2,8 @@
 
 Published rows are summed to the columns that are asked for before anything is corrected, and negative counts are only
 removed at the end, if at all (`projected`, `em`): clipping a larger table first would destroy the associations in it
-(docs/methods/randomized-response.md, "Estimates"). Corrections are products with a matrix of the form diagonal + rank
-one, never with a dense one, so that tables of 10^7 cells fit in memory.
+(docs/methods/proofs/randomized-response.md, "Estimates"). Corrections are products with a matrix of the form
+diagonal + rank one, never with a dense one, so that tables of 10^7 cells fit in memory.
 """
 
 from __future__ import annotations

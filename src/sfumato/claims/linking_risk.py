@@ -65,7 +65,7 @@ class RiskClaim(Claim):
         return (RESPONSE_MATRICES,)
 
     def guarantee(self, shape: Shape) -> Guarantee:
-        """Return the guarantee, with what docs/methods/randomized-response.md says of it."""
+        """Return the guarantee, with what docs/methods/proofs/randomized-response.md says of it."""
         adversary = {"posterior": SEES_QUASI_IDENTIFIERS, "link": LINKS, "reconstruction": RECONSTRUCTS}
         return Guarantee(
             sentence=_sentence(self),

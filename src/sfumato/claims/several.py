@@ -14,8 +14,8 @@ and by that much for some prior. Let f_i(A) be that quotient for P_i alone. So
     A about column i, all are read       f_i(A) prod_{j != i} G_j: the others' entries are free, inside A and outside
     any A about the combination          prod_j G_j, at most; reached by A = {z}, z the largest entry of every row
 
-The second is f_i(A) again for a prior under which the columns are independent: they cancel. docs/methods/several.md has
-the proofs.
+The second is f_i(A) again for a prior under which the columns are independent: they cancel. Proofs:
+docs/methods/proofs/several.md.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class SubTableClaim(Claim):
         return SUB_TABLES, SUB_TABLE_MATRICES
 
     def guarantee(self, shape: Shape) -> Guarantee:
-        """Return the guarantee of SDR Def. 2, with what docs/methods/small-domain.md adds."""
+        """Return the guarantee of SDR Def. 2, with what docs/methods/proofs/small-domain.md adds."""
         mechanism = shape.mechanisms[0]
         domain = mechanism.domain
         rho2 = _rho2(mechanism)

@@ -46,7 +46,7 @@ class FineGrain(Perturbing):
     `weights` are the frequencies for which it is best: equal ones, a table of public ones, or the table's own
     ("observed": then the matrix itself tells something of them). With `upward_only` beliefs may fall by any factor.
     No retention is below `retention_floor`, which is for records. `matrix` names a CSV file with a matrix, which is
-    taken if it keeps the requirement: see docs/methods/fine-grain.md.
+    taken if it keeps the requirement: see docs/methods/proofs/fine-grain.md.
     """
 
     name = "fine-grain"

@@ -1,4 +1,4 @@
-"""The staircase where sets of values have bounds of their own: docs/methods/fine-grain.md, "Sets of values".
+"""The staircase where sets of values have bounds of their own: docs/methods/proofs/fine-grain.md, "Sets of values".
 
 A bound g_S on the statement "the value is in S", in both directions, is P[y,i] <= g_S P[y,k] and P[y,k] <= g_S P[y,i]
 for all i in S and k outside. Single values are sets of one. So two values are held to the strictest statement that

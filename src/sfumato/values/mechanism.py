@@ -219,7 +219,7 @@ class Mechanism:
 
         Var = (P^-1 o P^-1)(P x) - x, summed over the sub-tables; x = the records of each value
 
-        Proved in docs/methods/randomized-response.md, "Estimates".
+        Proved in docs/methods/proofs/randomized-response.md, "Estimates".
         """
         if not self.is_invertible:
             return None

@@ -148,7 +148,7 @@ def _other_programs(found: list[Timed], other: str) -> str:
     mine, its = (median(one.seconds[m] for one in found if other in one.seconds) for m in (BOTH, other))
     return (
         f"{BOTH} takes {1000 * mine:.0f} ms here and {other} {1000 * its:.0f} ms, in the median. The paper's programs "
-        "are not to be had; why they compare otherwise was not tested"
+        "are not available; why they compare otherwise was not tested"
     )
 
 

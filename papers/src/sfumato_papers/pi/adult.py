@@ -321,7 +321,7 @@ def _chart(measured: Sequence[Measured]) -> Chart:
     )
     return Chart(
         "Query error by how often a record's occupation is guessed right. " + "; ".join(_seen(measured)) + ".",
-        "guessed right, by one who knows the shares",
+        "guessed right, by someone who knows the shares",
         "mean query error",
         points,
     )

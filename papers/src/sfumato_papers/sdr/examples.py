@@ -180,7 +180,7 @@ def _composition(found: Partition) -> Comparison:
         proved="T2 is not cut off",
         because=(
             f"the sub-table's size and values are published, and {block.size} records with {m} values have each value "
-            "once; the bound is for one who takes the records for independent draws"
+            "once; the bound is for someone who takes the records for independent draws"
         ),
     )
 

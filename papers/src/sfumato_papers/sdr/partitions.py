@@ -150,8 +150,8 @@ def table_3(setting: Setting) -> Outcome:
     alt = f"Mean number of values of a sub-table by the number of records: {told}, where the whole table has {M}."
     smallest = [min(block.size for block in found.blocks) for found in published]
     notes = (
-        f"The smallest sub-tables as published have {min(smallest):,} to {max(smallest):,} records; one who knows such "
-        f"a composition can exceed rho2. Proved sub-tables have {proved[0].minimum_size:,} at least.",
+        f"The smallest sub-tables as published have {min(smallest):,} to {max(smallest):,} records; someone who knows "
+        f"such a composition can exceed rho2. Proved sub-tables have {proved[0].minimum_size:,} at least.",
         BY_CONSTRUCTION,
     )
     rows = tuple(
@@ -207,13 +207,13 @@ def _against_composition(published: Partition, proved: Partition, size: int, see
     ours, other = (worst_belief(found, seed) for found in (published, proved))
     smallest = min(block.size for block in published.blocks)
     return sentence(
-        f"{size:,} records: posteriors, for one who knows the compositions of the sub-tables",
+        f"{size:,} records: posteriors, for someone who knows the compositions of the sub-tables",
         "rho2 at most, 1/6 (section 10.3)",
         f"{ours:.4f} at most",
         ours <= published.rho2,
         proved=f"{other:.4f} at most{'' if other <= proved.rho2 else ', above it, too'}",
         because=(
-            "the bound is for one who takes the records for independent draws; the smallest sub-table has "
+            "the bound is for someone who takes the records for independent draws; the smallest sub-table has "
             f"{smallest:,} records, the smallest proved one {min(block.size for block in proved.blocks):,}"
         ),
         noise="one release",
@@ -221,7 +221,7 @@ def _against_composition(published: Partition, proved: Partition, size: int, see
 
 
 def worst_belief(found: Partition, seed: int) -> float:
-    """Publish the sub-tables once; return the largest belief of one who knows their compositions, exactly."""
+    """Publish the sub-tables once; return the largest belief of someone who knows their compositions, exactly."""
     worst = 0.0
     for k, block in enumerate(found.blocks):
         matrix = uniform_matrix(block.gamma, block.domain_size)

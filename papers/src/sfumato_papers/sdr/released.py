@@ -4,7 +4,7 @@
     UP    uniform perturbation of the whole table                                                SDR Eq. (5)
     Ana   Anatomy, where needed after suppression of the most frequent values                    SDR 6.3, 10.10
 
-The measured risk is how often the best guess of a record's value is right, by one who sees the record's published
+The measured risk is how often the best guess of a record's value is right, by someone who sees the record's published
 value and sub-table, or its group, and knows the true frequencies: sum_y max_x f_x P[y, x] in a sub-table, one record in
 each group, and the most frequent of the values that are withheld for a record that is missing.
 """

@@ -15,7 +15,7 @@ from sfumato_papers.sk.samples import attributes, by_ell, by_size, violations
 from sfumato_papers.sk.theorems import theorems
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    Experiment("sk-examples", "SK", "Examples 1-5", "Eighteen records, of which ten have one value", examples),
+    Experiment("sk-examples", "SK", "Examples 1-5", "Eighteen records; ten of them have one value", examples),
     Experiment("sk-theorems", "SK", "Theorems 1-5", "How sure the most frequent value can be guessed", theorems),
     Experiment(
         "sk-equal-risk", "SK", "sections 4-6", "Suppression at the same requirement and at equal risk", equal_risk

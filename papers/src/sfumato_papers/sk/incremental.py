@@ -49,7 +49,7 @@ def _periods(named: Named, counts: Sequence[int]) -> tuple[Comparison, ...]:
     """Weeks and months, where as many days violate as in the paper."""
     day = _day(counts)
     daily, week, month = (of_mean(counts, days * day, ELL) for days in (1, 7, 30))
-    days = f"{named.about}; days of {day} records on the average, of which {daily:.1%} violate"
+    days = f"{named.about}; days of {day} records on the average; {daily:.1%} of them violate"
     return (
         number(
             "violating weeks, in %, if 30% of the days do",

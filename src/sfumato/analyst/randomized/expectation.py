@@ -4,7 +4,7 @@ A group of n published rows is asked for a cell, a set of values. Its rows fall 
 truth of what a condition says of the untouched columns) of known sizes w_k n. A record with the value x adds a(y) to
 the estimate, with a = P_k^-T phi and phi the values of the cell in the stratum; its variance given the table is
 
-    v_k(x) = sum_y P_k[y, x] a(y)^2 - phi(x)                                   docs/methods/randomized-response.md
+    v_k(x) = sum_y P_k[y, x] a(y)^2 - phi(x)                              docs/methods/proofs/randomized-response.md
 
 How the values are spread is assumed. D_k, the corrected distribution in the whole release (in the stratum's sub-table),
 holds in the group too, but for the odds of the cell, which differ by one factor e^theta in all strata:

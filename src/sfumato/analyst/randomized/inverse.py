@@ -75,7 +75,7 @@ def variance_in_population(moment: FloatArray, x_hat: FloatArray, rows: float) -
 def covariance_given_table(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return an unbiased estimate of Cov[x_hat] for the table that was perturbed, m x m: for small domains.
 
-        A diag(o) A^T - diag(x_hat)        docs/methods/randomized-response.md, "Estimates"
+        A diag(o) A^T - diag(x_hat)        docs/methods/proofs/randomized-response.md, "Estimates"
 
     Of retentions it is positive semidefinite, so no linear combination c.x_hat has a negative variance: A's columns
     sum to one, hence

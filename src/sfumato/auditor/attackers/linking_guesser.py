@@ -3,7 +3,7 @@
 Of a person whose true quasi-identifiers a are known, the guess is argmax_u pi_hat(a, u), with pi_hat the joint table
 that iterative Bayes estimates from the release. No limit on a risk holds this attacker, so that what it achieves is
 measured: exactly on the release at hand, and over releases that are drawn anew with the same matrices. See
-docs/methods/randomized-response.md, "Counter-examples".
+docs/methods/proofs/randomized-response.md, "Counter-examples".
 
     of a person     the share of releases, drawn anew, in which the person is guessed right: one of them says little,
                     for in one release a person is guessed right or not

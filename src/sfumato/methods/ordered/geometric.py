@@ -4,7 +4,7 @@
 
 Neighbours have a ratio of 1/alpha in a row, and values d steps apart one of alpha^-d: the promise is about values near
 each other, for someone who already knows the rest. alpha = gamma^(-1/W) keeps gamma over W steps
-(docs/methods/geometric.md).
+(docs/methods/proofs/geometric.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     P[y, x] = c_y max(alpha^|x-y|, 1/gamma)
 
 Two entries of a row differ by at most min(alpha^-d, gamma) for values d steps apart: the promise is that of uniform
-perturbation, and neighbours are harder still to tell apart (docs/methods/plateau.md).
+perturbation, and neighbours are harder still to tell apart (docs/methods/proofs/plateau.md).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A share tau of the records draws windows of w neighbours, cut at both ends of the order, and the others sets of k values
 of a deck (k = 1: single values). w and tau are those with the least error of the distribution function at equal counts,
 k is best for any of them, and nothing depends on the table. All entries of a row differ by at most the factor gamma:
-the promise is that of uniform perturbation (docs/methods/ranges.md).
+the promise is that of uniform perturbation (docs/methods/proofs/ranges.md).
 """
 
 from __future__ import annotations

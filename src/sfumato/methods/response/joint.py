@@ -272,6 +272,6 @@ def kappa(channels: Sequence[Channel]) -> float:
     """Return kappa = prod ||P_i^-1||_F^2 / d_i.
 
     The inverse estimate of the table has the expected error E ||pi_hat - pi||^2 = (kappa - 1)/N; proved in
-    docs/methods/randomized-response.md, "Estimates".
+    docs/methods/proofs/randomized-response.md, "Estimates".
     """
     return math.prod(channel.kappa for channel in channels)

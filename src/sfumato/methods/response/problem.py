@@ -1,7 +1,7 @@
 """AD Problem 1: minimise an objective over the retentions, while the risk of every cell stays within its limit.
 
 The objective is what randomization costs: the expected error of the inverse estimate of the joint table. With counts,
-pi = counts/N and pi_hat = P^-1 (released shares), for the given table, as docs/methods/randomized-response.md,
+pi = counts/N and pi_hat = P^-1 (released shares), for the given table, as docs/methods/proofs/randomized-response.md,
 "Estimates", proves:
 
     l2           E ||pi_hat - pi||^2               =  (kappa - 1)/N                  kappa = prod ||P_i^-1||_F^2/d_i

@@ -34,9 +34,9 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class RobustAnatomy(Bucketing):
-    """Anatomy against who knows how values depend on other columns.
+    """Anatomy against someone who knows how values depend on other columns.
 
-    `attribute_sets` are the sets of columns that he knows of. His `prior` is any ("none"), that of the table itself
+    `attribute_sets` are the sets of columns that they know of. Their `prior` is any ("none"), that of the table itself
     ("table"), or read from a file for each set.
     """
 

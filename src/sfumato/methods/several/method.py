@@ -3,7 +3,7 @@
     K(y | z) = prod_j P_j[y_j, z_j]
 
 A policy states the others in the sections of columns; the columns without one are one compound, as ever. What holds of
-all together is in `claims/several.py` (docs/methods/several.md).
+all together is in `claims/several.py` (docs/methods/proofs/several.md).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 All entries of a row differ by at most the factor gamma, so that the promise is that of uniform perturbation, for any
 statement and in both directions; and for its counts no mechanism with this promise has a smaller largest error over all
-tables (docs/methods/subset.md). k = 1 is uniform perturbation.
+tables (docs/methods/proofs/subset.md). k = 1 is uniform perturbation.
 
 Graded: values in two or three classes of gammas, and sets with some members of each. A row's entries then differ by
 what the two values allow, min(gamma_i, gamma_k): the promise is for single values, and joined statements move by the
