@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.analyst.tables import JointTable
-from sfumato.auditor.codes import ColumnCodes, cross_counts, table_codes
+from sfumato.analyst.tables import Axis, unbiased_table
+from sfumato.auditor.codes import ColumnCodes, combined, cross_counts, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import MOST_VALUES, SELECTIVITY, conditions
@@ -27,6 +27,7 @@ from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL, Domain, SensitiveDomain
 from sfumato.values.attributes import label as written
 from sfumato.values.order import codes_in_order
+from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 
 MOST_CELLS = 3_000_000  # of a table that is compared
@@ -100,10 +101,7 @@ class Original:
 
     def numbered(self, names: Sequence[str]) -> IntArray:
         """Return each record's combination of values: those that occur, numbered from 0."""
-        place = np.zeros(self.rows, dtype=np.int64)
-        for name in names:
-            place = np.unique(place * len(self.columns[name].index) + self.codes[name], return_inverse=True)[1]
-        return place
+        return combined([self.codes[name] for name in names], self.shape(names), self.rows)[0]
 
     def combinations(self, names: Sequence[str]) -> int:
         return int(self.numbered(names).max()) + 1
@@ -131,22 +129,25 @@ class Original:
             )
         return np.bincount(self.numbers(names), minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
-    def evidence(self, table: Table, release: Release) -> Evidence:
-        """Return a release of the table, with codes by the same labels; `table` has the policy of the release."""
-        columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
-        return Evidence(table, release, _columns=columns, _table_codes=dict(self.codes))
+    def evidence(self, table: Table, release: Release, counted: Profile) -> Evidence:
+        """Return a release of the table, with codes by the same labels.
 
-    def placed(self, estimated: JointTable) -> FloatArray:
+        `table` has the policy of the release, under which it was `counted`.
+        """
+        columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
+        return Evidence(table, release, counted=counted, _columns=columns, _table_codes=dict(self.codes))
+
+    def placed(self, axes: Sequence[Axis], estimated: FloatArray) -> FloatArray:
         """Return an estimated table on the axes of `counts`; 0 where the release has no such value."""
-        names = [axis.name for axis in estimated.axes]
+        names = [axis.name for axis in axes]
         places = [
             np.array([self.columns[axis.name].index.get(written(value), -1) for value in axis.values], dtype=np.int64)
-            for axis in estimated.axes
+            for axis in axes
         ]
         if any((place < 0).any() for place in places):
             raise another_table("It lacks a value that was published.")
         placed = np.zeros(self.shape(names))
-        placed[np.ix_(*places)] = estimated.value
+        placed[np.ix_(*places)] = estimated
         return placed
 
 
@@ -250,10 +251,11 @@ def pair_tables(original: Original) -> Iterator[Names]:
 def of_release(original: Original, release: Release) -> Estimates:
     """Return the estimates of an analyst who has the release; each table is estimated once."""
     made: dict[Names, FloatArray] = {}
+    read = as_written(release)
 
     def estimates(names: Names) -> FloatArray:
         if names not in made:
-            made[names] = original.placed(as_written(release).table(names))
+            made[names] = original.placed(*unbiased_table(read, names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
                 raise SingularMatrix(
                     f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "

@@ -67,13 +67,15 @@ def estimates(
     """
     forward = [channel.forward for channel in channels]
     x, n = (released + released.mean()) / 2, float(released.sum())
+    there, ratio = np.flatnonzero(released), np.zeros_like(x)  # most cells of a large table have no row
+    rows = released.ravel()[there]
     done, left = 0, np.inf
     for stop in stops:
         while done < stop and left > GAP:
-            expected = product(forward, x)
-            g = product(forward, np.divide(released, expected, out=np.zeros_like(x), where=released > 0))
+            ratio.ravel()[there] = rows / product(forward, x).ravel()[there]
+            g = product(forward, ratio)
             left = n * (float(g.max()) - 1)
             if left > GAP:
-                x = x * g
+                x = np.multiply(x, g, out=g)
             done += 1
         yield x, left
