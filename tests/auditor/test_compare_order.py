@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.auditor.compare.figures import Outcome
 from sfumato.auditor.compare.original import Original, kept
-from sfumato.auditor.compare.record import MethodComparison, Outcome
+from sfumato.auditor.compare.record import MethodComparison
 from tests.conftest import make_policy
 
 INCOME = "sensitive; domain = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110]"
@@ -53,6 +54,8 @@ def test_errors_of_shares_and_places_by_hand() -> None:
         return estimated if names == ("income",) else original.counts(names)
 
     class NoCounts:
+        asked = ()
+
         def errors(self, _: object) -> np.ndarray:
             return np.zeros(1)
 

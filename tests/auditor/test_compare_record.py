@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome, Spread
+from sfumato.auditor.compare.figures import Figures, Outcome, Spread
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 
 
 def outcome(method: str, low: float, high: float, *, share: float = 1.0, own: bool = False) -> Outcome:

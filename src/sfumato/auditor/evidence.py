@@ -35,6 +35,7 @@ from sfumato.values.requirement import Requirement, Requirements
 
 T = TypeVar("T")
 UNMATCHED = -1
+NO_SUCH_VALUE = "A group has a value that no record of the table has."
 
 
 class DoesNotApply(Exception):
@@ -258,16 +259,19 @@ class Evidence:
         """A release by groups as arrays; values are numbered as in `values`."""
         part = self.groups_part
         lines = self.release.groups_to_arrow()
-        place = {values: code for code, values in enumerate(self.values.values)}
-        columns = [map(text_of, lines.column(name).to_pylist()) for name in self.sensitive]
-        codes = [place.get(values, UNMATCHED) for values in zip(*columns, strict=True)]
-        if UNMATCHED in codes:
-            raise another_table("A group has a value that no record of the table has.")
+        known = [len(texts) for texts in self.values.texts]
+        shown = [self._column(name).of_release(lines.column(name).combine_chunks()) for name in self.sensitive]
+        if any((column >= size).any() for column, size in zip(shown, known, strict=True)):
+            raise another_table(NO_SUCH_VALUE)
+        held, asked = (np.ravel_multi_index(tuple(each), known) for each in (self.values.codes, shown))
+        codes = np.minimum(np.searchsorted(held, asked), held.size - 1)  # combinations are in their order
+        if (held[codes] != asked).any():
+            raise another_table(NO_SUCH_VALUE)
         numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
         return GroupTables(
             numbers.take(self._release_codes[part.group_column]),
             as_numpy(lines.column(part.group_column).combine_chunks()).astype(np.int64) - 1,
-            np.array(codes, dtype=np.int64),
+            codes,
             as_numpy(lines.column(part.count_column).combine_chunks()).astype(np.int64),
         )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -18,9 +19,9 @@ from time import perf_counter
 import numpy as np
 
 from sfumato.auditor.attackers import ATTACKERS
+from sfumato.auditor.compare.figures import Keeps, Promised, Trial
 from sfumato.auditor.compare.guessing import Guessed, guess, guess_classes
 from sfumato.auditor.compare.original import Kept, Original, Pool, kept, of_independence, of_joint, of_release
-from sfumato.auditor.compare.record import Promised, Trial
 from sfumato.auditor.compare.translating import Translated
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
@@ -33,6 +34,10 @@ from sfumato.release.manifest import Manifest
 from sfumato.values.computed import Facts
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
+
+Tell = Callable[[str, float], None]
+SECONDS_OF_RELEASE, SECONDS_OF_ROW, SECONDS_OF_CELL = 0.2, 6e-6, 1e-6
+"""Of a release, for each row (of 50 values), and for each cell of a joint table that a planner or guesser fills."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,26 +60,46 @@ class Bench:
         method = named(translated.method["name"])
         return method.unfit(self.original.domain) or method.left_out
 
-    def trials(self, translated: Translated) -> list[Trial]:
-        """Make and measure the releases of a method; raise what it raises if it does not fit the table."""
+    def trials(self, translated: Translated, tell: Tell = lambda what, part: None) -> list[Trial]:
+        """Make and measure the releases of a method; raise what it raises if it does not fit the table.
+
+        `tell` is told what is being done, and which part of it was done before.
+        """
         if translated.is_baseline:
             return [self._generalized(translated.requirement["l"])]
         policy = translated.policy(self.original.table.policy)
         options = _deciding(policy)
         if options not in self.by_options:
-            made = self._made(policy)
-            self.by_options[options] = [self._measured(*each, number == 0) for number, each in enumerate(made)]
+            self.by_options[options] = list(self._all_measured(policy, tell))
         return self.by_options[options]
+
+    def _all_measured(self, policy: Policy, tell: Tell) -> Iterator[Trial]:
+        tell("planning", 0)
+        with closing(self._made(policy)) as made:  # a release is gone at once if measuring it is interrupted
+            for number, each in enumerate(made):
+                tell(f"release {number + 1} of {len(self.keys)}", number / len(self.keys))
+                yield self._measured(*each, number == 0)
+
+    def seconds(self, translated: Translated) -> float:
+        """Return about how long the releases of a method take, counted in rows, values and cells; measured."""
+        original, releases = self.original, len(self.keys)
+        if translated.is_baseline:
+            return 1.0
+        slow = named(translated.method["name"]).slow_to_plan
+        each = SECONDS_OF_RELEASE + SECONDS_OF_ROW * original.rows * (1 + original.values / 50)
+        names = (*original.quasi_identifiers, *original.sensitive)
+        dense = SECONDS_OF_CELL * math.prod(original.shape(names)) if slow and original.fits(names) else 0.0
+        return releases * (each + dense) + (dense if slow else 0)
 
     def risk(self, translated: Translated) -> float:
         """Return the success of the guesser alone, on the first release."""
         if translated.is_baseline:
             return self._classes_guessed(self._general(translated.requirement["l"])).success
-        made = self._made(translated.policy(self.original.table.policy))  # held until the end: the release goes with it
-        evidence, *_ = next(made)
-        return guess(evidence, self.original, of_release(self.original, evidence.release)).success
+        with closing(self._made(translated.policy(self.original.table.policy))) as made:
+            evidence, *_ = next(made)
+            return guess(evidence, self.original, of_release(self.original, evidence.release)).success
 
-    def _made(self, policy: Policy) -> Iterator[tuple[Evidence, float, float]]:
+    def _made(self, policy: Policy) -> Generator[tuple[Evidence, float, float]]:
         """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
         table = self.original.table.under(policy)
         counted, made = self._counted(table), None
@@ -110,6 +135,8 @@ class Bench:
             plan_seconds=planned,
             publish_seconds=published,
             promised=promised(evidence) if first else None,
+            strength=evidence.release.manifest.guarantee.strength,
+            keeps=_keeps(evidence.release.manifest),
         )
 
     # --- full-domain generalization, which is a baseline and publishes no release -------------------------------------
@@ -121,7 +148,8 @@ class Bench:
         names = (*self.original.quasi_identifiers, *self.original.sensitive)
         joint = found.estimate().reshape(self.original.shape(names))
         measured = kept(self.original, self.pool, of_joint(self.original, joint))
-        return Trial(self._classes_guessed(found), measured, 1.0, seconds, math.nan)
+        guessed = self._classes_guessed(found)
+        return Trial(guessed, measured, 1.0, seconds, math.nan, keeps="coarser quasi-identifiers")
 
     def _general(self, asked: float) -> Generalization:
         """Generalize; a column without a hierarchy is kept as it is, or left out."""
@@ -153,6 +181,18 @@ def _deciding(policy: Policy) -> str:
     method = policy.method.released_as().model_dump(mode="json")
     required = [(name, rule.model_dump(mode="json")) for name, rule in policy.own_requirements]
     return json.dumps([method, required], sort_keys=True)
+
+
+def _keeps(manifest: Manifest) -> Keeps:
+    """Return what a release has of values and of other columns."""
+    randomized = {part.name for mechanism in manifest.mechanisms for part in mechanism.domain}
+    if manifest.in_buckets:
+        return "true values in groups"
+    if manifest.response is not None:
+        both = randomized & set(manifest.response.sensitive)
+        return "randomized quasi-identifiers and values" if both else "randomized quasi-identifiers"
+    is_set = any(mechanism.form != "value" for mechanism in manifest.mechanisms)
+    return "sets of values" if is_set else "randomized values"
 
 
 UNSEEN = {"rho1", "near", "claimed", "minimum_sub_table", "epsilon"}

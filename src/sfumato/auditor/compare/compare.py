@@ -15,8 +15,9 @@ import numpy as np
 
 from sfumato.auditor.compare import translating
 from sfumato.auditor.compare.bench import Bench
+from sfumato.auditor.compare.figures import Figures, Outcome
 from sfumato.auditor.compare.original import Original, Pool
-from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
 from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
@@ -40,6 +41,7 @@ Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
 REFUSALS = (UsageError, Infeasible, SingularMatrix, PlanMismatch)
 """What a method raises that does not fit the table or the policy; that a disk is full, say, is no reason of its own."""
+SEARCHES = 5  # how many times as long a comparison takes that also searches for equal risk, about
 STRIDE = 1_000_003  # between the seeds of a method's releases, and of what is counted
 
 
@@ -52,13 +54,14 @@ def compare(
     hierarchies: Mapping[str, str | Path] | None = None,
     seed: int | None = None,
     progress: Progress = no_progress,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> MethodComparison:
     """Make releases of a table by every method at the policy's requirement, measure them alike, and throw them away.
 
     With `equal_risk` each method's own parameter is also searched at which the guesser is right about as many people
     as with the policy's method, or about the share `target`. Each method makes `repeat` releases. `hierarchies` are
     files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
-    comparison repeatable.
+    comparison repeatable. `announce` is told once about how long it takes, and `progress` what is being done.
     """
     _check(table, repeat, target, hierarchies or {}, seed)
     start = perf_counter()
@@ -66,7 +69,9 @@ def compare(
     known = _known(bench.original)
     limit = _limit(table, known, bench.counting)
     asked = translations(table.policy, known, limit)
-    steps = len(asked) * (2 if equal_risk or target else 1)
+    rounds = 2 if equal_risk or target else 1
+    announce(_expected(bench, asked, equal=rounds > 1))
+    steps = len(asked) * rounds
     methods = tuple(_outcome(bench, each, progress, done, steps) for done, each in enumerate(asked))
     notes = list(_notes(table))
     if equal_risk and target is None:
@@ -97,6 +102,8 @@ def compare(
         at_equal_risk=equal,
         notes=tuple(notes),
         seconds=perf_counter() - start,
+        sensitive=bench.original.sensitive,
+        values=known.values,
     )
 
 
@@ -161,15 +168,39 @@ def _gammas(required: Requirement, counted: Profile) -> list[Fraction]:
     return [bound.gamma for bound in stated if bound.gamma is not None]
 
 
+# --- how long it takes ------------------------------------------------------------------------------------------------
+
+
+def _expected(bench: Bench, asked: Sequence[Translated], *, equal: bool) -> str:
+    """Return about how long it takes, in words: the search for equal risk measures each method several times more."""
+    tried = [each for each in asked if not bench.unfit(each)]
+    seconds = sum(map(bench.seconds, tried)) * (SEARCHES if equal else 1)
+    return f"{_duration(seconds)}: {len(tried)} methods x {len(bench.keys)} releases."
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in words, with one or two digits.
+
+    >>> _duration(3.2), _duration(42), _duration(400), _duration(9000)
+    ('About 3 s', 'About 40 s', 'About 7 minutes', 'About 2.5 hours')
+    """
+    if seconds < 90:
+        return f"About {max(1, float(f'{seconds:.1g}')):.0f} s"
+    return f"About {seconds / 60:.0f} minutes" if seconds < 5400 else f"About {seconds / 3600:.1f} hours"
+
+
 # --- the same requirement ---------------------------------------------------------------------------------------------
 
 
 def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
+    def tell(what: str, part: float) -> None:
+        progress(f"{asked.name}: {what}", done + part, steps)
+
     progress(asked.name, done, steps)
     if why := bench.unfit(asked):
         return _told(asked, reason=why)
     try:
-        return _told(asked, figures=Figures.of(bench.trials(asked)))
+        return _told(asked, figures=Figures.of(bench.trials(asked, tell)))
     except REFUSALS as problem:
         return _told(asked, reason=" ".join(f"{problem.message} {problem.hint}".split()))
 

@@ -19,7 +19,7 @@ from sfumato.analyst.tables import Axis, unbiased_table
 from sfumato.auditor.codes import ColumnCodes, combined, cross_counts, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.distances import distances
-from sfumato.auditor.utility.measuring import MOST_VALUES, SELECTIVITY, conditions
+from sfumato.auditor.utility.measuring import MOST_COLUMNS, MOST_VALUES, SELECTIVITY, conditions
 from sfumato.errors import SingularMatrix, TableError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.reading import as_written
@@ -129,10 +129,10 @@ class Original:
             )
         return np.bincount(self.numbers(names), minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
-    def evidence(self, table: Table, release: Release, counted: Profile) -> Evidence:
+    def evidence(self, table: Table, release: Release, counted: Profile | None = None) -> Evidence:
         """Return a release of the table, with codes by the same labels.
 
-        `table` has the policy of the release, under which it was `counted`.
+        `table` has the policy of the release; `counted`: what was counted under it, where it was.
         """
         columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
         return Evidence(table, release, counted=counted, _columns=columns, _table_codes=dict(self.codes))
@@ -219,6 +219,7 @@ class Kept:
     pair_distance: float  # the mean over the tables with one quasi-identifier; NaN without one
     share_error: float = math.nan  # of the share of records up to a value, the mean over all values; NaN: no order
     place_error: float = math.nan  # of the mean place in the order, as a part of the range; NaN: no order
+    errors_by_columns: tuple[float, ...] = ()  # the mean, of counts on one quasi-identifier, two and three; NaN: none
 
 
 def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
@@ -228,7 +229,16 @@ def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
         for names in (original.sensitive, *pair_tables(original))
     )
     paired = float(np.mean(pairs)) if pairs else math.nan
-    return Kept(float(np.median(errors)), float(errors.mean()), alone, paired, *_order_errors(original, estimates))
+    of_order, by_columns = _order_errors(original, estimates), tuple(_by_columns(original, pool, errors))
+    return Kept(float(np.median(errors)), float(errors.mean()), alone, paired, *of_order, by_columns)
+
+
+def _by_columns(original: Original, pool: Pool, errors: FloatArray) -> Iterator[float]:
+    """Yield the mean error of the counts on one quasi-identifier, on two and on three."""
+    sizes = np.array([(len(a.columns), a.true.size) for a in pool.asked], dtype=np.int64).reshape(-1, 2)
+    columns = np.repeat(sizes[:, 0] - len(original.sensitive), sizes[:, 1])
+    for number in range(1, MOST_COLUMNS + 1):
+        yield float(errors[columns == number].mean()) if (columns == number).any() else math.nan
 
 
 def _order_errors(original: Original, estimates: Estimates) -> tuple[float, float]:

@@ -89,12 +89,12 @@ def _alike(combinations: int, groups: IntArray, shown: FloatArray) -> IntArray:
     """Return a number for each combination, the same for those whose pairs are the same."""
     lengths = np.bincount(groups, minlength=combinations)
     starts = np.cumsum(lengths) - lengths
-    _, shown = np.unique(shown, return_inverse=True)
+    entry = np.unique(shown, return_inverse=True)[1]
     place = lengths.astype(np.int64)
     for k in range(SHORT):
         there = lengths > k
-        place = np.unique(place, return_inverse=True)[1] * (int(shown.max(initial=0)) + 2)
-        place[there] += shown[starts[there] + k] + 1
+        place = np.unique(place, return_inverse=True)[1] * (int(entry.max(initial=0)) + 2)
+        place[there] += entry[starts[there] + k] + 1
     long = lengths > SHORT
     place[long] = place.max(initial=0) + 1 + np.arange(int(long.sum()))
     return place
@@ -130,7 +130,7 @@ class _OnFew(Walk):
         told = beliefs.ravel()[cells] * chances
         due = np.bincount(pairs, told, self.numbers.size)
         told *= np.divide(self.numbers, due, out=np.zeros_like(due), where=due > 0)[pairs]
-        return np.bincount(cells, told, beliefs.size).reshape(beliefs.shape)
+        return np.bincount(cells, told, beliefs.size).astype(np.float64, copy=False).reshape(beliefs.shape)
 
     @cached_property
     def _allowed(self) -> tuple[IntArray, IntArray, FloatArray]:

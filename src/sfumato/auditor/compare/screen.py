@@ -1,0 +1,83 @@
+"""The first screen of a comparison: what it recommends, a small table, and where the rest is. At most 25 lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill, shorten
+from typing import TYPE_CHECKING
+
+from sfumato.auditor.compare.figures import Figures, Outcome
+from sfumato.auditor.compare.recommending import IN_SHORT, about, promise_of
+from sfumato.values.text import WIDTH, table
+
+if TYPE_CHECKING:
+    from sfumato.auditor.compare.record import MethodComparison
+
+LINES = 25
+LEAST_ROWS = 3  # of the table, at least
+REASONS = 3 * WIDTH  # characters of a reason, at most
+COLUMNS = ("method", "promise holds for", "counts off by", "what is published")
+
+
+def first_screen(found: MethodComparison) -> str:
+    """Return the recommendation and a small table; what does not fit stands in the details."""
+    top = [f"{Path(found.published).name}: {found.rows:,} records. Asked: {found.requirement}.", ""]
+    advice = found.recommendation
+    told = [line for sentence in advice.sentences for line in _wrapped(sentence)]
+    if advice.would_help:
+        told.append(f"What would help, to promise something for {IN_SHORT[advice.choices[0].promise]}:")
+    told += [line for sentence in advice.would_help for line in _wrapped(sentence)]
+    end = ["", *_rest(found)]
+    room = LINES - len(top) - len(told) - len(end) - 3  # a blank line, and the head of the table
+    if not found.measured:
+        return "\n".join([*top, *told, *_why_not(found.methods, room + 2), *end])
+    rows = _rows(found, max(LEAST_ROWS, room))
+    return "\n".join([*top, *told, "", table(COLUMNS, rows, [False, False, True, False]), *end])
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return fill(sentence, WIDTH, initial_indent="- ", subsequent_indent="  ").splitlines()
+
+
+def _rows(found: MethodComparison, most: int) -> list[list[str]]:
+    """Return a row for the best of each choice and for the policy's own method, and last what they must beat."""
+    own = [each.method for each in found.methods if each.own and each.figures]
+    names = [choice.method for choice in found.recommendation.choices]
+    chosen = list(dict.fromkeys([*own, *names]))[: most - 1]
+    outcomes = {each.method: each for each in found.methods}
+    order = [name for name in dict.fromkeys([*names, *own]) if name in chosen]
+    rows = [_row(outcomes[name], figures) for name in order if (figures := outcomes[name].figures)]
+    nothing = found.recommendation.independence
+    return [*rows, [found.references[0].method, "-", about(nothing), "-"]]
+
+
+def _row(outcome: Outcome, figures: Figures) -> list[str]:
+    name = f"{'* ' if outcome.own else ''}{outcome.method}"
+    return [name, IN_SHORT[promise_of(figures)], about(figures.mean_error.mean), figures.keeps]
+
+
+def _rest(found: MethodComparison) -> Iterator[str]:
+    """Yield how it was measured, and where the rest is."""
+    measured = [each for each in found.methods if each.figures]
+    refused = [each.method for each in found.methods if not each.figures]
+    told = f"{len(measured)} methods were measured on {found.counts_asked:,} counts, in {found.repeat} release(s) each"
+    told += f"; {len(refused)} could not be" if refused else ""
+    told += "; * is your policy's own" if any(each.own for each in measured) else ""
+    yield f"{told}."
+    yield "All figures, promises and reasons: --details, or explain(details=True)."
+
+
+def _why_not(outcomes: Sequence[Outcome], most: int) -> Iterator[str]:
+    """Yield why methods could not be measured, as far as there is room."""
+    lines = [line for reason in reasons(outcomes) for line in _wrapped(shorten(reason, REASONS, placeholder=" ..."))]
+    yield from lines if len(lines) <= most else [*lines[: most - 1], "  ..."]
+
+
+def reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return why some were not measured; those with the same reason are told together."""
+    why: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.reason:
+            why.setdefault(each.reason, []).append(f"{each.method} ({each.asked})")
+    return [f"{', '.join(names)}: {reason}" for reason, names in why.items()]
