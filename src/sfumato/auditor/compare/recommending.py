@@ -14,7 +14,6 @@ from typing import Literal
 
 from sfumato.auditor.compare.figures import Figures, Keeps, Outcome, Spread
 from sfumato.claims.claim import Strength
-from sfumato.values.text import listed
 
 Promise = Literal["any prior", "one stated prior", "this table's own risk", "none"]
 PROMISES: dict[Strength | Literal["none"], Promise] = {
@@ -30,7 +29,7 @@ PROMISES: dict[Strength | Literal["none"], Promise] = {
 NEEDS: dict[Promise, str] = {
     "any prior": "If people may recognise rows and must not learn {secret}, whatever they believe beforehand",
     "one stated prior": "If it is enough to hold against someone with one stated belief beforehand",
-    "this table's own risk": "If it is enough to limit what published rows of this table tell by other columns",
+    "this table's own risk": "If it is enough to limit what other columns of this table's rows tell",
     "none": "If nothing has to be promised",
 }
 """What must hold, against whom: how a recommendation begins."""
@@ -43,10 +42,10 @@ IN_SHORT: dict[Promise, str] = {
 IF_KEPT: dict[Keeps, str] = {
     "randomized values": "if every row must show one value",
     "sets of values": "if rows may show a set of values",
-    "true values in groups": "if values must stay true, and may be told for groups of rows",
-    "randomized quasi-identifiers": "if values must stay true, and other columns may be randomized",
-    "randomized quasi-identifiers and values": "if all columns may be randomized",
-    "coarser quasi-identifiers": "if values must stay true, and other columns may become coarser",
+    "true values in groups": "if values must stay true, for groups of rows",
+    "randomized quasi-identifiers": "if values must stay true and other columns may change",
+    "randomized quasi-identifiers and values": "if all columns may change",
+    "coarser quasi-identifiers": "if values must stay true and other columns may become coarser",
 }
 ONE_RELEASE = (
     "This is from one release of each method. How much errors vary is not known: compare several before you choose."
@@ -74,7 +73,7 @@ class Recommendation:
     independence: float  # the mean error of who takes values to depend on nothing
     choices: tuple[Choice, ...]
     sentences: tuple[str, ...]
-    would_help: tuple[str, ...]  # where the strongest promise leaves nothing better than independence
+    would_help: tuple[str, ...]  # phrases, where the strongest promise leaves nothing better than independence
 
 
 @dataclass(frozen=True)
@@ -137,20 +136,25 @@ def about(error: float) -> str:
 
 
 def _sentences(choices: Sequence[Choice], chance: float, asked: Asked) -> Iterator[str]:
-    if not choices:
-        yield "No method could be measured at this requirement."
-        return
+    if all(choice.promise == "none" for choice in choices):
+        yield "No method with a promise could be measured at this requirement."
     guess = f"guessing that {asked.secret} depends on nothing ({about(chance)})"
-    if not any(choice.better for choice in choices):
+    if choices and not any(choice.better for choice in choices):
         yield f"Nothing here is better than {guess}: its counts are as good as those of any release."
     for promise, need in NEEDS.items():
-        own = [choice for choice in choices if choice.promise == promise]
+        own = [choice for choice in choices if choice.promise == promise and not _is_pointless(choice, choices)]
         if good := [choice for choice in own if choice.better]:
             yield f"{need.format(secret=asked.secret)}: {'; '.join(_taken(choice, asked) for choice in good)}."
         elif own and any(choice.better for choice in choices):
             yield f"{need.format(secret=asked.secret)}: nothing is better than {guess}. The nearest: {_near(own[0])}."
     if asked.repeat == 1:
         yield ONE_RELEASE
+
+
+def _is_pointless(choice: Choice, choices: Sequence[Choice]) -> bool:
+    """Whether nothing is promised, and something that promises more has smaller errors."""
+    rivals = (other for other in choices if other.promise != "none")
+    return choice.promise == "none" and any(other.error.mean <= choice.error.mean for other in rivals)
 
 
 def _taken(choice: Choice, asked: Asked) -> str:
@@ -183,24 +187,22 @@ def _help(choices: Sequence[Choice], outcomes: Sequence[Outcome], independence: 
     association does not. With equally many records and values of like size it falls with the number of values at least
     (of sets; of single randomized values with its power 3/2).
     """
-    strongest = [choice for choice in choices if choice.promise == choices[0].promise]
-    if not strongest or strongest[0].promise == "none" or any(choice.better for choice in strongest):
+    strongest = [choice for choice in choices if choice.promise == choices[0].promise != "none"]
+    if not strongest or any(choice.better for choice in strongest):
         return
     nearest, chance = strongest[0], independence.mean_error.mean
     times = (nearest.error.high / chance) ** 2 if chance > 0 else math.inf
     if math.isfinite(times):
-        yield f"More records: {nearest.method} would be as good with about {_rounded(times * asked.rows):,} of them."
+        yield f"about {_rounded(times * asked.rows):,} records, with which {nearest.method} would be as good"
     fewer = math.floor(asked.values * chance / nearest.error.high) if nearest.error.high > 0 else 0
     if 2 <= fewer < asked.values:
-        yield f"Fewer values: merge the {asked.values:,} of {asked.secret} to about {fewer:,} of like size."
-    yield from _coarser(nearest, outcomes, independence)
-    others = [choice for choice in choices if choice.better and choice.promise != "none"]
-    looser = "a looser bound" if not others else f"a looser bound, or {IN_SHORT[others[0].promise]}, as above"
-    yield f"Another promise: {looser}."
+        yield f"about {fewer:,} values of like size in place of {asked.values:,}"
+    yield _coarser(nearest, outcomes, independence)
+    yield "a looser bound, or another promise"
 
 
-def _coarser(nearest: Choice, outcomes: Sequence[Outcome], independence: Figures) -> Iterator[str]:
-    """Yield by how many columns at a time counts are better than independence, if by some."""
+def _coarser(nearest: Choice, outcomes: Sequence[Outcome], independence: Figures) -> str:
+    """Return by how many columns at a time counts are better than independence, if by some."""
     figures = next(each.figures for each in outcomes if each.method == nearest.method and each.figures)
     both = zip(figures.errors_by_columns, independence.errors_by_columns, strict=True)
     better = [
@@ -208,10 +210,7 @@ def _coarser(nearest: Choice, outcomes: Sequence[Outcome], independence: Figures
         for number, (own, other) in enumerate(both, 1)
         if own is not None and other is not None and own < other
     ]
-    if better:
-        yield f"Coarser or fewer columns: counts of {nearest.method} are better {listed(better)}."
-    else:
-        yield "Coarser columns: bins and merged values leave more records to each count."
+    return f"coarser or fewer columns: counts are better {', '.join(better)}" if better else "coarser columns"
 
 
 def _rounded(number: float) -> int:

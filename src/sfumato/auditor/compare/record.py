@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sfumato.auditor.compare.figures import Figures, Outcome, Spread
 from sfumato.auditor.compare.recommending import Asked, Recommendation, recommend
-from sfumato.auditor.compare.screen import first_screen, reasons
+from sfumato.auditor.compare.screen import first_screen, helpful, reasons
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods import METHODS
@@ -142,7 +142,8 @@ class MethodComparison(Private, Drawn):
             right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
             parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
         advice = self.recommendation
-        told = (*advice.sentences, *advice.would_help, *self.conclusions(), *self.notes)
+        helps = (helpful(advice),) if advice.would_help else ()
+        told = (*advice.sentences, *helps, *self.conclusions(), *self.notes)
         parts.append("\n".join(fill(line, WIDTH) for line in told))
         return "\n\n".join(parts)
 

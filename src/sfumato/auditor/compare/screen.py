@@ -8,7 +8,7 @@ from textwrap import fill, shorten
 from typing import TYPE_CHECKING
 
 from sfumato.auditor.compare.figures import Figures, Outcome
-from sfumato.auditor.compare.recommending import IN_SHORT, about, promise_of
+from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, about, promise_of
 from sfumato.values.text import WIDTH, table
 
 if TYPE_CHECKING:
@@ -25,15 +25,18 @@ def first_screen(found: MethodComparison) -> str:
     top = [f"{Path(found.published).name}: {found.rows:,} records. Asked: {found.requirement}.", ""]
     advice = found.recommendation
     told = [line for sentence in advice.sentences for line in _wrapped(sentence)]
-    if advice.would_help:
-        told.append(f"What would help, to promise something for {IN_SHORT[advice.choices[0].promise]}:")
-    told += [line for sentence in advice.would_help for line in _wrapped(sentence)]
+    told += _wrapped(helpful(advice)) if advice.would_help else []
     end = ["", *_rest(found)]
     room = LINES - len(top) - len(told) - len(end) - 3  # a blank line, and the head of the table
     if not found.measured:
         return "\n".join([*top, *told, *_why_not(found.methods, room + 2), *end])
     rows = _rows(found, max(LEAST_ROWS, room))
     return "\n".join([*top, *told, "", table(COLUMNS, rows, [False, False, True, False]), *end])
+
+
+def helpful(advice: Recommendation) -> str:
+    """Return in a sentence what would help."""
+    return f"What would help for {IN_SHORT[advice.choices[0].promise]}: {'; '.join(advice.would_help)}."
 
 
 def _wrapped(sentence: str) -> list[str]:
@@ -43,11 +46,11 @@ def _wrapped(sentence: str) -> list[str]:
 def _rows(found: MethodComparison, most: int) -> list[list[str]]:
     """Return a row for the best of each choice and for the policy's own method, and last what they must beat."""
     own = [each.method for each in found.methods if each.own and each.figures]
-    names = [choice.method for choice in found.recommendation.choices]
-    chosen = list(dict.fromkeys([*own, *names]))[: most - 1]
-    outcomes = {each.method: each for each in found.methods}
-    order = [name for name in dict.fromkeys([*names, *own]) if name in chosen]
-    rows = [_row(outcomes[name], figures) for name in order if (figures := outcomes[name].figures)]
+    choices, outcomes = found.recommendation.choices, {each.method: each for each in found.methods}
+    order = list(dict.fromkeys([*(choice.method for choice in choices), *own]))
+    taken = dict.fromkeys([*(choice.method for choice in choices if choice.better), *own, *order])
+    chosen = set(list(taken)[: most - 1])
+    rows = [_row(outcomes[name], figures) for name in order if name in chosen and (figures := outcomes[name].figures)]
     nothing = found.recommendation.independence
     return [*rows, [found.references[0].method, "-", about(nothing), "-"]]
 
