@@ -307,3 +307,18 @@ def test_a_table_that_was_asked_cannot_be_changed() -> None:
     for kept in (table.counts, table.groups):
         with pytest.raises(ValueError, match="read-only"):
             kept[0, 0] = 7
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 2, 3, 4, 5), (5, 2)])
+def test_a_product_slab_by_slab_is_the_same_to_the_last_digit(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.random(shape) * 1e6
+    for untouched_axis in range(len(shape)):
+        mixes = [Mix(1, 0) if k == untouched_axis else Mix(0.7, 0.3 / d) for k, d in enumerate(shape)]
+        for used in (mixes, mixes[:-1]):
+            whole = product(used, x)
+            monkeypatch.setattr("sfumato.methods.response.joint.SLAB", 0)
+            np.testing.assert_array_equal(product(used, x), whole)
+            monkeypatch.undo()

@@ -129,7 +129,7 @@ class _OnFew(Walk):
         pairs, cells, chances = self._allowed
         told = beliefs.ravel()[cells] * chances
         due = np.bincount(pairs, told, self.numbers.size)
-        told *= np.divide(self.numbers, due, out=np.zeros_like(due), where=due > 0)[pairs]
+        told *= np.divide(self.numbers, due, out=np.zeros(due.size), where=due > 0)[pairs]
         return np.bincount(cells, told, beliefs.size).astype(np.float64, copy=False).reshape(beliefs.shape)
 
     @cached_property
