@@ -1,7 +1,7 @@
 """Time of AD's ways on ESGRO, in one run: `SFUMATO_DATA=folder python benchmarks/comparison.py`.
 
-`python benchmarks/comparison.py compare [TREE ...]`: processor seconds of whole comparisons (`sf.compare`, three releases
-of each method), with this source tree and with others, such as that of an earlier version, one after the other.
+`python benchmarks/comparison.py compare [TREE ...]`: processor seconds of whole comparisons (`sf.compare`, three
+releases of each method), with this source tree and with others, such as that of an earlier version.
 
 On the 30,162 training rows of Adult, for l = 2 to 7, milliseconds, the best of several rounds:
 

@@ -68,14 +68,14 @@ def estimates(
     forward = [channel.forward for channel in channels]
     x, n = (released + released.mean()) / 2, float(released.sum())
     there, ratio = np.flatnonzero(released), np.zeros_like(x)  # most cells of a large table have no row
-    rows = released.ravel()[there]
+    rows, g = released.ravel()[there], np.empty_like(x)  # to use an array again is quicker than to get a new one
     done, left = 0, np.inf
     for stop in stops:
         while done < stop and left > GAP:
-            ratio.ravel()[there] = rows / product(forward, x).ravel()[there]
-            g = product(forward, ratio)
+            ratio.ravel()[there] = rows / product(forward, x, out=g).ravel()[there]
+            product(forward, ratio, out=g)
             left = n * (float(g.max()) - 1)
             if left > GAP:
-                x = np.multiply(x, g, out=g)
+                x *= g
             done += 1
-        yield x, left
+        yield x.copy(), left

@@ -251,13 +251,14 @@ def untouched(sizes: Sequence[int]) -> Channels:
     return tuple(Channel(d, 1.0, 0.0) for d in sizes)
 
 
-def product(mixes: Sequence[Mix], x: FloatArray, first: int = 0) -> FloatArray:
-    """Return the Kronecker product of the mixes times x: one mix for each axis from `first` on.
+def product(mixes: Sequence[Mix], x: FloatArray, first: int = 0, out: FloatArray | None = None) -> FloatArray:
+    """Return the Kronecker product of the mixes times x: one mix for each axis from `first` on; in `out`, if given.
 
     A large array is done slab by slab of its first axis, each with all its other axes while it is in the processor's
     cache. The numbers are the same to the last digit: every sum has its terms in the same order.
     """
-    y = np.array(x, dtype=np.float64)
+    y = np.empty(np.shape(x)) if out is None else out
+    y[...] = x
     if first or not mixes or y.ndim < 2 or y.size <= SLAB:
         _mix(y, mixes, first)
         return y
