@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill, shorten
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sfumato.auditor.compare.figures import Figures, Outcome
 from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, about, promise_of
 from sfumato.values.text import WIDTH, table
-
-if TYPE_CHECKING:
-    from sfumato.auditor.compare.record import MethodComparison
 
 LINES = 25
 LEAST_ROWS = 3  # of the table, at least
@@ -20,7 +17,30 @@ REASONS = 3 * WIDTH  # characters of a reason, at most
 COLUMNS = ("method", "promise holds for", "counts off by", "what is published")
 
 
-def first_screen(found: MethodComparison) -> str:
+class Compared(Protocol):
+    """What the first screen shows of a comparison."""
+
+    @property
+    def published(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def requirement(self) -> str: ...
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def counts_asked(self) -> int: ...
+    @property
+    def methods(self) -> tuple[Outcome, ...]: ...
+    @property
+    def references(self) -> tuple[Outcome, Outcome]: ...
+    @property
+    def measured(self) -> bool: ...
+    @property
+    def recommendation(self) -> Recommendation: ...
+
+
+def first_screen(found: Compared) -> str:
     """Return the recommendation and a small table; what does not fit stands in the details."""
     top = [f"{Path(found.published).name}: {found.rows:,} records. Asked: {found.requirement}.", ""]
     advice = found.recommendation
@@ -43,7 +63,7 @@ def _wrapped(sentence: str) -> list[str]:
     return fill(sentence, WIDTH, initial_indent="- ", subsequent_indent="  ").splitlines()
 
 
-def _rows(found: MethodComparison, most: int) -> list[list[str]]:
+def _rows(found: Compared, most: int) -> list[list[str]]:
     """Return a row for the best of each choice and for the policy's own method, and last what they must beat."""
     own = [each.method for each in found.methods if each.own and each.figures]
     choices, outcomes = found.recommendation.choices, {each.method: each for each in found.methods}
@@ -60,7 +80,7 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
     return [name, IN_SHORT[promise_of(figures)], about(figures.mean_error.mean), figures.keeps]
 
 
-def _rest(found: MethodComparison) -> Iterator[str]:
+def _rest(found: Compared) -> Iterator[str]:
     """Yield how it was measured, and where the rest is."""
     measured = [each for each in found.methods if each.figures]
     refused = [each.method for each in found.methods if not each.figures]
