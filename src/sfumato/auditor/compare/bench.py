@@ -81,7 +81,7 @@ class Bench:
                 yield self._measured(*each, number == 0)
 
     def seconds(self, translated: Translated) -> float:
-        """Return about how long the releases of a method take, counted in rows, values and cells; measured."""
+        """Return about how long the releases of a method take, counted in rows, values and cells: roughly."""
         original, releases = self.original, len(self.keys)
         if translated.is_baseline:
             return 1.0
