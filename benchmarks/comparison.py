@@ -1,5 +1,8 @@
 """Time of AD's ways on ESGRO, in one run: `SFUMATO_DATA=folder python benchmarks/comparison.py`.
 
+`python benchmarks/comparison.py compare [TREE ...]`: processor seconds of whole comparisons (`sf.compare`, three
+releases of each method), with this source tree and with others, such as that of an earlier version.
+
 On the 30,162 training rows of Adult, for l = 2 to 7, milliseconds, the best of several rounds:
 
 - rr: the optimum of randomized response (quasi-identifiers; the paper's risk, limit 1/l), from the joint table; l = 2
@@ -15,7 +18,10 @@ Counting the rows is the same work for all, and shown apart. In AD the first too
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -91,6 +97,47 @@ def row(asked: str, times: Sequence[float]) -> str:
     return f"| {asked} | {' | '.join(cells)} |"
 
 
+# --- whole comparisons ------------------------------------------------------------------------------------------------
+
+CENSUS = ("age", "gender", "education", "marital", "race"), "occupation", 100_000
+ADULT = (
+    ("age", "workclass", "education", "marital_status", "relationship", "race", "sex", "native_country"),
+    "occupation",
+    3_000,
+)
+TABLES = {"acs2024_census_like_500k.parquet": CENSUS, "adult_complete_45222.parquet": ADULT}
+REQUIRED = '[method]\nname = "uniform"\n[requirement]\nrho1 = "1/10"\nrho2 = "1/3"\n'
+
+
+def compared(file: str) -> float:
+    """Return the processor seconds of a comparison on the first rows of a table, without what is loaded at first."""
+    quasi, sensitive, rows = TABLES[file]
+    people = pq.read_table(Path(os.environ["SFUMATO_DATA"]) / file, columns=[*quasi, sensitive]).slice(0, rows)
+    roles = "".join(f'[columns.{name}]\nrole = "quasi_identifier"\n' for name in quasi)
+    policy = sf.Policy.parse(f'{roles}[columns.{sensitive}]\nrole = "sensitive"\n{REQUIRED}')
+    sf.compare(sf.scan(people.slice(0, 300), policy), repeat=1, seed=1)
+    start = time.process_time()
+    sf.compare(sf.scan(people, policy), repeat=3, seed=1)
+    return time.process_time() - start
+
+
+def compare_trees(trees: Sequence[str]) -> None:
+    """Print the processor seconds of comparisons with each source tree."""
+    print(f"| table | {' | '.join(trees)} |\n|---|{'---|' * len(trees)}")
+    for file in TABLES:
+        seconds = []
+        for tree in trees:
+            told = subprocess.run(
+                [sys.executable, __file__, "measured", file],
+                env={**os.environ, "PYTHONPATH": str(Path(tree) / "src")},
+                capture_output=True,
+                check=True,
+                text=True,
+            )
+            seconds.append(float(told.stdout))
+        print(f"| {file} | {' | '.join(f'{s:.1f} s ({s / seconds[0]:.2f})' for s in seconds)} |", flush=True)
+
+
 def main() -> None:
     """Print the times of all, and the ratios of the optimum's to the others'."""
     folder = Path(os.environ["SFUMATO_DATA"])
@@ -123,4 +170,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    match sys.argv[1:]:
+        case ["measured", file]:
+            print(compared(file))
+        case ["compare", *trees]:
+            compare_trees([str(Path(__file__).parents[1]), *trees])
+        case _:
+            main()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.auditor.compare.figures import Outcome
 from sfumato.auditor.compare.original import Original, kept
-from sfumato.auditor.compare.record import MethodComparison, Outcome
+from sfumato.auditor.compare.record import MethodComparison
 from tests.conftest import make_policy
 
 INCOME = "sensitive; domain = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110]"
@@ -53,6 +54,8 @@ def test_errors_of_shares_and_places_by_hand() -> None:
         return estimated if names == ("income",) else original.counts(names)
 
     class NoCounts:
+        asked = ()
+
         def errors(self, _: object) -> np.ndarray:
             return np.zeros(1)
 
@@ -69,7 +72,7 @@ def test_values_in_order_have_errors_of_shares_and_of_the_mean() -> None:
     for name in ("uniform", "subset", "ranges", "plateau"):
         assert measured[name].share_error is not None
         assert measured[name].place_error is not None
-    assert re.search(r"in pairs +up to +place", compared.explain())
+    assert re.search(r"in pairs +up to +place", compared.explain(details=True))
     assert found["geometric"].reason.startswith(WEAKER)
     assert MethodComparison.from_dict(compared.to_dict()).methods == compared.methods
 
@@ -88,6 +91,6 @@ def test_methods_for_an_order_say_in_one_line_that_there_is_none() -> None:
     figures = found["uniform"].figures
     assert figures is not None
     assert (figures.share_error, figures.place_error) == (None, None)
-    told = " ".join(compared.explain().split())
+    told = " ".join(compared.explain(details=True).split())
     assert f"ranges (gamma = 4), plateau (gamma = 4), geometric (gamma = 4): {NO_ORDER}" in told
     assert "up to:" not in told

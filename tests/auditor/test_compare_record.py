@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome, Spread
+from sfumato.auditor.compare.figures import Figures, Outcome, Spread
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 
 
 def outcome(method: str, low: float, high: float, *, share: float = 1.0, own: bool = False) -> Outcome:
@@ -78,7 +79,7 @@ def test_nothing_can_be_had() -> None:
     refused = Outcome("anatomy", "l = 9", "a promise", True, None, "There are too few values. Ask for l <= 4.")
     found = comparison(refused)
     assert next(iter(found.conclusions())) == "At this requirement, no method was measured."
-    assert "anatomy (l = 9): There are too few values. Ask for l <= 4." in found.explain()
+    assert "anatomy (l = 9): There are too few values. Ask for l <= 4." in found.explain(details=True)
 
 
 def test_what_is_measured_at_equal_risk_only_is_measured() -> None:

@@ -15,6 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
 from sfumato.auditor.compare.record import MethodComparison
 from sfumato.errors import OutOfSpace, UsageError
 from tests.auditor.test_compare_guessing import people
@@ -53,7 +54,7 @@ def compared(folder: Path) -> tuple[dict[str, Any], str]:
     """Return the record and the words of one comparison."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        code, out, err = run(*COMPARE, "--equal-risk", "-o", "compared.json", "--plot", "plot.svg")
+        code, out, err = run(*COMPARE, "--equal-risk", "--details", "-o", "compared.json", "--plot", "plot.svg")
     assert code == 0, err
     return json.loads((folder / "compared.json").read_text()), out
 
@@ -114,7 +115,7 @@ def test_a_record_comes_back_as_it_was(compared: tuple[dict[str, Any], str]) -> 
     record, out = compared
     again = MethodComparison.from_dict(record)
     assert json.loads(json.dumps(again.to_dict())) == record
-    assert again.explain() in out
+    assert again.explain(details=True) in out
     with pytest.raises(UsageError, match="not the record of a comparison"):
         MethodComparison.from_dict({**record, "comparison_version": 2})
     for name, value in (("methods", [{}]), ("rows", "many"), ("target", "high"), ("references", [])):
@@ -124,8 +125,10 @@ def test_a_record_comes_back_as_it_was(compared: tuple[dict[str, Any], str]) -> 
 
 def test_the_json_page_lists_the_keys(compared: tuple[dict[str, Any], str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-    figures = next(m["figures"] for m in compared[0]["methods"] if m["figures"])
-    for title, keys in (("`compare`", list(compared[0])), ("Figures of a comparison", list(figures))):
+    record = compared[0]
+    figures, advice = next(m["figures"] for m in record["methods"] if m["figures"]), record["recommendation"]
+    pages = {"`compare`": record, "Figures of a comparison": figures, "Recommendation of a comparison": advice}
+    for title, keys in ((title, list(page)) for title, page in pages.items()):
         lines = [
             line for line in text.split(f"## {title}\n")[1].split("\n## ")[0].splitlines() if line.startswith("| `")
         ]
@@ -231,11 +234,16 @@ def test_where_no_method_can_be_measured_the_code_says_so(folder: Path) -> None:
     missing = people_5.set_column(people_5.column_names.index("disease"), "disease", pa.array([None, *values[1:]]))
     pq.write_table(missing, folder / "missing.parquet")
     for name in ("one.parquet", "missing.parquet"):
-        code, out, _ = run("compare", name, "policy.toml", "--repeat", "1", "--seed", "1")
+        code, out, _ = run("compare", name, "policy.toml", "--repeat", "1", "--seed", "1", "--details")
         assert code == 1
         assert "no method was measured" in out
         told = out.split("Not measured, because:")[1]
         assert told.count("randomized-response (both)") == 1
+        code, out, _ = run("compare", name, "policy.toml", "--repeat", "1", "--seed", "1")
+        assert code == 1
+        assert "No method with a promise could be measured at this requirement." in out
+        assert "randomized-response (both)" in " ".join(out.split())
+        assert len(out.splitlines()) <= 25
 
 
 def test_what_a_target_finds_is_enough(folder: Path) -> None:
@@ -320,6 +328,49 @@ def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> No
     assert message in err
 
 
+def test_the_first_screen_recommends_in_25_lines_and_says_how_long_it_takes(
+    folder: Path, compared: tuple[dict[str, Any], str]
+) -> None:
+    code, out, err = run(*COMPARE)
+    assert code == 0
+    assert len(out.splitlines()) <= 25
+    told = " ".join(out.split())
+    for sentence in compared[0]["recommendation"]["sentences"]:
+        assert sentence in told
+    assert "--details" in out
+    assert re.search(r"^About \d+ s: \d+ methods x 2 releases\.$", err.strip())
+
+
+def test_progress_says_what_is_being_done(folder: Path) -> None:
+    steps: list[tuple[str, float, int]] = []
+    table = sf.scan(folder / "t.parquet", sf.Policy.load(folder / "policy.toml"))
+    sf.compare(table, repeat=2, seed=4, progress=lambda *step: steps.append(step))
+    told = [step for step, _, _ in steps]
+    place = told.index("anatomy: planning")
+    assert told[place : place + 3] == ["anatomy: planning", "anatomy: release 1 of 2", "anatomy: release 2 of 2"]
+    done = [each for _, each, _ in steps]
+    assert done == sorted(done)
+    assert done[-1] <= steps[0][2]
+
+
+def test_an_interrupt_leaves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a release is measured: it lies in a folder for private files of the moment."""
+    bench = import_module("sfumato.auditor.compare.bench")
+    seen: list[Path] = []
+
+    def interrupted(evidence: Any, *_: Any) -> None:
+        seen.append(evidence.release.folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(bench, "guess", interrupted)
+    table = sf.scan(folder / "t.parquet", sf.Policy.load(folder / "policy.toml"))
+    with pytest.raises(KeyboardInterrupt):
+        sf.compare(table, repeat=2, seed=4)
+    assert seen
+    assert not list(tmp_path.iterdir())
+
+
 def test_words_are_not_lost_where_a_file_cannot_be_written(
     folder: Path, compared: tuple[dict[str, Any], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +387,7 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
 
 @pytest.mark.parametrize("releases", [0, 30])  # those of the requirement are 18 at most; then others are searched
 def test_a_full_disk_is_no_reason_of_a_method(releases: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing = import_module("sfumato.auditor.compare.compare")
+    comparing = import_module("sfumato.auditor.compare.bench")
     publish, made = comparing.publish, iter(range(releases))
 
     def until_full(*arguments: Any, **options: Any) -> Any:

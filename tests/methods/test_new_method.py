@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.auditor.compare.record import Outcome
+from sfumato.auditor.compare.figures import Outcome
 from sfumato.engines.embedded.sources import open_source
 from sfumato.methods import METHODS, named, read_method, title_of
 from sfumato.methods.perturbation import Perturbing, strictest_retention

@@ -10,7 +10,18 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response.joint import Channel, Channels, JointTable, Mix, forward, kappa, product, untouched
+from sfumato.methods.response.joint import (
+    SLAB,
+    Channel,
+    Channels,
+    JointTable,
+    Mix,
+    _mix,
+    forward,
+    kappa,
+    product,
+    untouched,
+)
 from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, Risk, RiskName, row_posterior
 from sfumato.values.arrays import FloatArray
@@ -307,3 +318,15 @@ def test_a_table_that_was_asked_cannot_be_changed() -> None:
     for kept in (table.counts, table.groups):
         with pytest.raises(ValueError, match="read-only"):
             kept[0, 0] = 7
+
+
+@pytest.mark.parametrize("shape", [(40, 30, 12, 10), (3, 300, 200), (70_000, 2)])
+def test_a_product_slab_by_slab_is_the_same_to_the_last_digit(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(4).random(shape) * 1e6
+    assert x.size > SLAB
+    for untouched_axis in range(len(shape)):
+        mixes = [Mix(1, 0) if k == untouched_axis else Mix(0.7, 0.3 / d) for k, d in enumerate(shape)]
+        for used in (mixes, mixes[:-1]):
+            whole = x.copy()
+            _mix(whole, used, 0)
+            np.testing.assert_array_equal(product(used, x), whole)

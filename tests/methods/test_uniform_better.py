@@ -106,6 +106,6 @@ def test_a_comparison_says_it_too(tmp_path: Path) -> None:
     found = sf.compare(sf.scan(rows, policy), repeat=2, seed=3)
     [told] = [line for line in found.conclusions() if "estimates the values better than fine-grain" in line]
     assert told.endswith("Give fine-grain a retention_floor, or choose uniform.")
-    assert told in " ".join(found.explain().split())
+    assert told in " ".join(found.explain(details=True).split())
     alone = [each for each in found.methods if each.method != "uniform"]
     assert not list(_uniform_better(alone))

@@ -145,6 +145,8 @@ def test_a_desk_goes_on_after_its_server_was_ended(at: At) -> None:
 
 def test_methods_are_compared_on_the_page(at: At) -> None:
     page = do(at, "/compare/run")
+    assert "What to take" in page
+    assert "If people may recognise rows and must not learn" in page
     assert "Error of the same counts" in page
     assert page.count("<h3>") >= 4
     at.desk.change({**at.desk.raw, "requirement": {"rho1": 0.2, "rho2": 0.4}}, "stricter")

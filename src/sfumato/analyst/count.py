@@ -141,16 +141,11 @@ class Counted:
     def estimated(self) -> Numbers:
         """Return the estimates; of sub-tables they are summed: SDR 10.10. A value that is in none gets exactly 0."""
         figures, notes = self.figures, []
-        if not isinstance(figures, Figures) or figures.is_whole:
+        if self._has_inverse():
             numbers = _unbiased(figures)
         else:
-            if self.method != "em":
-                figures.channel.require_inverse()
-            if all(is_usable(table.matrix) for table in figures.channel.tables):
-                numbers = _unbiased(figures)
-            else:
-                nothing = np.full((figures.tally.groups, self.cells.size), np.nan)
-                numbers, notes = Numbers(nothing, nothing, nothing), ["A matrix has no usable inverse: no error bars."]
+            nothing = np.full((figures.tally.groups, self.cells.size), np.nan)
+            numbers, notes = Numbers(nothing, nothing, nothing), ["A matrix has no usable inverse: no error bars."]
         value = numbers.value
         if self.method == "projected":
             value = project(value, figures.tally.records)
@@ -158,6 +153,21 @@ class Counted:
             value, more = _likeliest(figures, self.cells)
             notes += more
         return Numbers(value, numbers.error, numbers.unbiased, tuple(notes))
+
+    def unbiased(self) -> FloatArray:
+        """Return the unbiased estimates alone, [groups, cells]: their errors can take ten times as long."""
+        if self._has_inverse():
+            return self.figures.total(COUNT)
+        return np.full((self.figures.tally.groups, self.cells.size), np.nan)
+
+    def _has_inverse(self) -> bool:
+        """Whether there are unbiased estimates; raise if there are none and nothing else was asked for."""
+        figures = self.figures
+        if not isinstance(figures, Figures) or figures.is_whole:
+            return True
+        if self.method != "em":
+            figures.channel.require_inverse()
+        return all(is_usable(table.matrix) for table in figures.channel.tables)
 
 
 def _unbiased(figures: Estimates) -> Numbers:

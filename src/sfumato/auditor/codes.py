@@ -6,7 +6,7 @@ agree. Rows that the policy leaves out of a release are left out of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,8 @@ from sfumato.values.attributes import MISSING_LABEL, Attribute, Value
 from sfumato.values.attributes import label as written
 from sfumato.values.mechanism import Mechanism
 
+MOST_PLACES = 8  # for each row, of an array in which combinations are marked; in a larger space they are sorted
+
 
 def text_of(value: Value) -> str:
     """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
@@ -37,6 +39,36 @@ def text_of(value: Value) -> str:
 def cross_counts(rows: IntArray, columns: CodeArray | IntArray, number: int, size: int) -> IntArray:
     """Return how often each pair of codes occurs: [row, column]."""
     return np.bincount(rows * size + columns, minlength=number * size).reshape(-1, size)
+
+
+def combined(columns: Sequence[CodeArray | IntArray], sizes: Sequence[int], rows: int = 0) -> tuple[IntArray, IntArray]:
+    """Return the number of each row's combination of codes, and a row with each: those that occur, in their order.
+
+    Without any column all of `rows` have the one combination that there is.
+
+    >>> number, first = combined([np.array([1, 0, 1]), np.array([0, 2, 0])], [2, 3])
+    >>> number.tolist(), first.tolist()
+    ([1, 0, 1], [1, 0])
+    """
+    number = np.zeros(columns[0].size if columns else rows, dtype=np.int64)
+    first, space = np.zeros(1, dtype=np.int64), 1
+    for column, size in zip(columns, sizes, strict=True):
+        if space * size > MOST_PLACES * number.size:  # else they are sorted once, at the end
+            first, number = _numbered(number, space)
+            space = first.size
+        number, space = number * size + column, space * size
+    return (number, first) if not columns else _numbered(number, space)[::-1]
+
+
+def _numbered(places: IntArray, space: int) -> tuple[IntArray, IntArray]:
+    """Return a row with each place that occurs, the first, and the number of that of each row."""
+    if space > MOST_PLACES * places.size:
+        _, first, number = np.unique(places, return_index=True, return_inverse=True)
+        return first, number
+    row = np.full(space, -1, dtype=np.int64)
+    row[places[::-1]] = np.arange(places.size - 1, -1, -1)
+    occurs = row >= 0
+    return row[occurs], (np.cumsum(occurs) - 1)[places]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.codes import ColumnCodes, Signatures, release_codes, table_codes, text_of
+from sfumato.auditor.codes import ColumnCodes, Signatures, combined, release_codes, table_codes, text_of
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import ReleaseError, UsageError
@@ -30,10 +30,12 @@ from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, Requirements
 
 T = TypeVar("T")
 UNMATCHED = -1
+NO_SUCH_VALUE = "A group has a value that no record of the table has."
 
 
 class DoesNotApply(Exception):
@@ -51,6 +53,7 @@ class Evidence:
     external: Any = None
     seed: int | None = None
     earlier: Release | None = None  # of the same people
+    counted: Profile | None = None  # what was counted of the table under its policy, where it was
     whole: Evidence | None = None  # what this is a part of: see `by_mechanism`
     place: int = 0  # of the part
     _columns: dict[str, ColumnCodes] = field(default_factory=dict)
@@ -194,13 +197,11 @@ class Evidence:
         """Number the combinations of some columns; the release lacks the columns that only the table has."""
         self.read(names)
         shown = all(name in self._release_codes for name in names)
-        rows = self.manifest.data.rows if shown else 0
-        number, first = np.zeros(self.rows + rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
         sides = (self._table_codes, self._release_codes) if shown else (self._table_codes,)
         columns = [np.concatenate([side[name] for side in sides]) for name in names]
         texts = tuple(self.labels(name) for name in names)
-        for column, labels in zip(columns, texts, strict=True):
-            _, first, number = np.unique(number * len(labels) + column, return_index=True, return_inverse=True)
+        rows = self.rows + (self.manifest.data.rows if shown else 0)
+        number, first = combined(columns, [len(labels) for labels in texts], rows)
         codes = tuple(column[first] for column in columns)
         return Signatures(tuple(names), number[: self.rows], number[self.rows :], codes, texts)
 
@@ -258,16 +259,19 @@ class Evidence:
         """A release by groups as arrays; values are numbered as in `values`."""
         part = self.groups_part
         lines = self.release.groups_to_arrow()
-        place = {values: code for code, values in enumerate(self.values.values)}
-        columns = [map(text_of, lines.column(name).to_pylist()) for name in self.sensitive]
-        codes = [place.get(values, UNMATCHED) for values in zip(*columns, strict=True)]
-        if UNMATCHED in codes:
-            raise another_table("A group has a value that no record of the table has.")
+        known = [len(texts) for texts in self.values.texts]
+        shown = [self._column(name).of_release(lines.column(name).combine_chunks()) for name in self.sensitive]
+        if any((column >= size).any() for column, size in zip(shown, known, strict=True)):
+            raise another_table(NO_SUCH_VALUE)
+        held, asked = (np.ravel_multi_index(tuple(each), known) for each in (self.values.codes, shown))
+        codes = np.minimum(np.searchsorted(held, asked), held.size - 1)  # combinations are in their order
+        if (held[codes] != asked).any():
+            raise another_table(NO_SUCH_VALUE)
         numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
         return GroupTables(
             numbers.take(self._release_codes[part.group_column]),
             as_numpy(lines.column(part.group_column).combine_chunks()).astype(np.int64) - 1,
-            np.array(codes, dtype=np.int64),
+            codes,
             as_numpy(lines.column(part.count_column).combine_chunks()).astype(np.int64),
         )
 

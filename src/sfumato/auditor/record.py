@@ -20,7 +20,7 @@ GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee
 SHOWN = 3  # exposed groups of each finding that are told in words
 Subject = TypeVar("Subject")
 Attack = Callable[[Subject], Iterable[Finding]]
-Progress = Callable[[str, int, int], None]  # told which step begins, how many are done, and how many there are
+Progress = Callable[[str, float, int], None]  # told which step begins, how many are done, and how many there are
 
 
 def now() -> str:
@@ -231,7 +231,7 @@ def _findings_table(found: Sequence[Finding]) -> Any:
 # --- how it is made ---------------------------------------------------------------------------------------------------
 
 
-def no_progress(step: str, done: int, steps: int) -> None:
+def no_progress(step: str, done: float, steps: int) -> None:
     """Ignore progress."""
 
 

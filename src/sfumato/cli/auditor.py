@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -143,15 +144,16 @@ def compare(
         list[str] | None, typer.Option("--hierarchy", help="COLUMN=FILE.csv, for generalization; repeat.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the comparison repeatable.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="All figures, promises and reasons.")] = False,
     output: Record = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw risk and error: .svg, .png, .pdf, .html or .vl.json.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare what every method gives at the policy's requirement.
+    """Recommend a method for each kind of promise, by the error of counts.
 
-    Private. What is guessed, what counts are worth, run times. Releases are thrown away.
+    Private. By promise, by what is published, then by the error of counts. Releases are thrown away.
     """
     from sfumato.auditor.compare.compare import compare
     from sfumato.publisher.policy import Policy
@@ -176,9 +178,10 @@ def compare(
             hierarchies=files,
             seed=seed,
             progress=report,
+            announce=lambda text: None if as_json else print(text, file=sys.stderr, flush=True),
         )
-    if not as_json:
-        tell(found, as_json)  # first: what took minutes is not lost where a file cannot be written
+    if not as_json:  # first: what took minutes is not lost where a file cannot be written
+        print(found.explain(details=details), flush=True)
     _keep(found, output)
     if plot is not None:
         found.plot(plot)

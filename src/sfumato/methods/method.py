@@ -207,6 +207,10 @@ class Method(Section, ABC):
         """Return in one line why it is not for such values; nothing where it is."""
         return ""
 
+    def released_as(self) -> Method:
+        """Return the method with options under which it publishes the same, the same for all that do."""
+        return self
+
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
         """Return what it is called beside other methods: its name, with the option that makes another method of it."""

@@ -190,6 +190,12 @@ class Deal:
     strata: tuple[Stratum, ...]
     first_kind: IntArray  # of each stratum, and the number of kinds
 
+    def chosen(self, strata: BoolArray) -> Deal:
+        """Return some of the strata, with what was computed of them."""
+        kinds = np.diff(self.first_kind)[strata]
+        kept = tuple(stratum for stratum, chosen in zip(self.strata, strata, strict=True) if chosen)
+        return Deal(kept, np.concatenate([[0], np.cumsum(kinds)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Kinds:

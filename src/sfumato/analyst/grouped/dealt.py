@@ -24,7 +24,7 @@ from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import changed, distinct, key_of, part_codes
 from sfumato.analyst.grouped.buckets import Binned
-from sfumato.analyst.grouped.compositions import BLOCK, Compositions, Deal, Kinds
+from sfumato.analyst.grouped.compositions import BLOCK, Compositions, Deal, Kinds, Stratum
 from sfumato.errors import ReleaseError
 from sfumato.release.manifest import GroupsPart
 from sfumato.release.reading import connected, quoted
@@ -73,13 +73,14 @@ def dealt_of(kinds: Kinds, values: int, mixed: int | None, *, inside_cells: bool
     """Return the deal to groups of these kinds; `mixed` numbers the stratum of groups that mix cells."""
     is_mixed = np.zeros(kinds.stratum.size, dtype=np.bool_) if mixed is None else kinds.stratum == mixed
     is_poor = np.zeros_like(is_mixed)
+    deal = kinds.chosen(~is_mixed).deal(values)
     if inside_cells:
-        cells = kinds.chosen(~is_mixed).deal(values)
-        poor = [s.codes.size > MOST_VALUES or s.rank < s.codes.size for s in cells.strata]
-        is_poor[~is_mixed] = np.repeat(poor, np.diff(cells.first_kind))
+        poor = np.array([_is_poor(stratum) for stratum in deal.strata], dtype=np.bool_)
+        is_poor[~is_mixed] = np.repeat(poor, np.diff(deal.first_kind))
+        deal = deal.chosen(~poor)
     loose = is_mixed | is_poor
     strict, own, in_loose = kinds.chosen(~loose), kinds.chosen(loose), loose[kinds.of_group]
-    sizes, deal = kinds.sizes[kinds.of_group], strict.deal(values)
+    sizes = kinds.sizes[kinds.of_group]
     number = np.empty(sizes.size, dtype=np.int64)
     number[~in_loose] = strict.of_group
     number[in_loose] = np.arange(in_loose.sum()) + deal.first_kind[-1]
@@ -88,6 +89,12 @@ def dealt_of(kinds: Kinds, values: int, mixed: int | None, *, inside_cells: bool
     left_out = Loose(own.compositions(values), own.of_group, own.sizes, *by_reason)
     table = {"g": np.arange(1, sizes.size + 1), "kind": number, "size": sizes.astype(np.float64)}
     return Dealt(deal, left_out, pa.table(table))
+
+
+def _is_poor(stratum: Stratum) -> bool:
+    """Whether the groups of a stratum do not tell all its values; fewer kinds than values never do."""
+    values = stratum.codes.size
+    return values > MOST_VALUES or stratum.counts.rows < values or stratum.rank < values
 
 
 @dataclass(frozen=True, eq=False)

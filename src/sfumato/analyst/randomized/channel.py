@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.errors import ReleaseError, SingularMatrix, UsageError
 from sfumato.release.folder import ReleaseFolder
+from sfumato.release.manifest import MechanismPart
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Estimable
@@ -98,12 +99,31 @@ class Randomization:
 def randomization_of(release: ReleaseFolder) -> Randomization:
     """Return how the release was randomized; raise if its manifest does not say it."""
     try:
-        return Randomization(release.manifest.mechanism_values)
+        return _read(_Stated(release.manifest.mechanisms))
     except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
         raise ReleaseError(
             f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.",
             "Get the release anew from the publisher.",
         ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated:
+    """The mechanisms of a manifest as a key of the cache: the same ones, not others that are alike."""
+
+    mechanisms: tuple[MechanismPart, ...]
+
+    def __hash__(self) -> int:
+        return id(self.mechanisms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stated) and self.mechanisms is other.mechanisms
+
+
+@lru_cache(maxsize=4)
+def _read(stated: _Stated) -> Randomization:
+    """Return the mechanisms with their matrices; inverses that these keep serve all questions about one release."""
+    return Randomization(tuple(part.value for part in stated.mechanisms))
 
 
 def is_usable(matrix: Estimable) -> bool:

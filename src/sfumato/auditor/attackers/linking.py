@@ -25,7 +25,7 @@ from sfumato.auditor.attackers.linking_guesser import (
     Attacked,
     Guesses,
     RepeatedGuesses,
-    attack,
+    attack_of,
     guess_once,
     repeated_guesses,
 )
@@ -223,7 +223,7 @@ def response_findings(
 
 def attacked(evidence: Evidence) -> Attacked:
     try:
-        return attack(evidence.table, evidence.release)
+        return evidence.once(attack_of)
     except UsageError as problem:
         if "too many" in problem.message:
             raise DoesNotApply(problem.message) from None
@@ -234,6 +234,13 @@ def risks(evidence: Evidence) -> tuple[Finding, ...]:
     found, claim = evidence.once(attacked), evidence.manifest.risk_claim
     axes, limits = found.axes, found.axes.limits(claim.limit)
     return response_findings(axes.table, found.channels, limits, claim.risk, partial(tell, axes))
+
+
+def promised_risk(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the one risk that the guarantee limits; the others take as long each."""
+    found, claim = evidence.once(attacked), evidence.manifest.risk_claim
+    axes = found.axes
+    yield risk_finding(axes.table, found.channels, axes.limits(claim.limit), claim.risk, True, partial(tell, axes))
 
 
 def tell(axes: Axes, codes: IntArray) -> str:
@@ -348,7 +355,7 @@ ATTACKER = Attacker(
     name="linking",
     knows="takes all rows that a person may be",
     on={"randomized": LINKED_OTHERWISE, "response": linking, "groups": LINKED_OTHERWISE},
-    promised={"response": risks},
+    promised={"response": promised_risk},
     roles=ROLES,
     place=12,
 )

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.evidence import another_table
+from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.errors import UsageError
 from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import Channels, JointTable
@@ -179,8 +179,9 @@ class Attacked:
     released: FloatArray
 
 
-def attack(table: Table, release: Release) -> Attacked:
-    counted = profile(table)
+def attack(table: Table, release: Release, counted: Profile | None = None) -> Attacked:
+    """Return both as joint tables; `counted`: the table's profile, if there is one."""
+    counted = counted or profile(table)
     randomized = {mechanism.domain.name: mechanism for mechanism in release.manifest.mechanism_values}
     untouched = [name for name in counted.quasi_identifiers if name not in randomized]
     axes, published = (Axes.of(found, untouched) for found in (counted, _published(counted, release)))
@@ -192,6 +193,11 @@ def attack(table: Table, release: Release) -> Attacked:
             "Ask for fewer columns.",
         )
     return Attacked(axes, axes.sampled(randomized.values()), published.table.array)
+
+
+def attack_of(evidence: Evidence) -> Attacked:
+    """Return the attack on what an audit or a comparison is about."""
+    return attack(evidence.table, evidence.release, evidence.counted)
 
 
 def _published(counted: Profile, release: Release) -> Profile:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -14,22 +13,16 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sfumato.analyst.release import Release
-from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.compare import translating
-from sfumato.auditor.compare.guessing import Guessed, guess, guess_classes
-from sfumato.auditor.compare.original import Original, Pool, kept, of_independence, of_joint, of_release
-from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome, Promised, Trial
+from sfumato.auditor.compare.bench import Bench
+from sfumato.auditor.compare.figures import Figures, Outcome
+from sfumato.auditor.compare.original import Original, Pool
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
-from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import Finding
 from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
-from sfumato.methods import named, plan
-from sfumato.methods.generalization import Generalization, Hierarchy, generalize, read_hierarchy
-from sfumato.publisher.publish import publish
-from sfumato.publisher.table import Table, profile, read_off
-from sfumato.values.computed import Facts
+from sfumato.methods.generalization import read_hierarchy
+from sfumato.publisher.table import Table, profile
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
@@ -48,6 +41,7 @@ Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
 REFUSALS = (UsageError, Infeasible, SingularMatrix, PlanMismatch)
 """What a method raises that does not fit the table or the policy; that a disk is full, say, is no reason of its own."""
+SEARCHES = 5  # how many times as long a comparison takes that also searches for equal risk, about
 STRIDE = 1_000_003  # between the seeds of a method's releases, and of what is counted
 
 
@@ -60,13 +54,14 @@ def compare(
     hierarchies: Mapping[str, str | Path] | None = None,
     seed: int | None = None,
     progress: Progress = no_progress,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> MethodComparison:
     """Make releases of a table by every method at the policy's requirement, measure them alike, and throw them away.
 
     With `equal_risk` each method's own parameter is also searched at which the guesser is right about as many people
     as with the policy's method, or about the share `target`. Each method makes `repeat` releases. `hierarchies` are
     files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
-    comparison repeatable.
+    comparison repeatable. `announce` is told once about how long it takes, and `progress` what is being done.
     """
     _check(table, repeat, target, hierarchies or {}, seed)
     start = perf_counter()
@@ -74,7 +69,9 @@ def compare(
     known = _known(bench.original)
     limit = _limit(table, known, bench.counting)
     asked = translations(table.policy, known, limit)
-    steps = len(asked) * (2 if equal_risk or target else 1)
+    rounds = 2 if equal_risk or target else 1
+    announce(_expected(bench, asked, equal=rounds > 1))
+    steps = len(asked) * rounds
     methods = tuple(_outcome(bench, each, progress, done, steps) for done, each in enumerate(asked))
     notes = list(_notes(table))
     if equal_risk and target is None:
@@ -105,6 +102,8 @@ def compare(
         at_equal_risk=equal,
         notes=tuple(notes),
         seconds=perf_counter() - start,
+        sensitive=bench.original.sensitive,
+        values=known.values,
     )
 
 
@@ -169,15 +168,39 @@ def _gammas(required: Requirement, counted: Profile) -> list[Fraction]:
     return [bound.gamma for bound in stated if bound.gamma is not None]
 
 
+# --- how long it takes ------------------------------------------------------------------------------------------------
+
+
+def _expected(bench: Bench, asked: Sequence[Translated], *, equal: bool) -> str:
+    """Return about how long it takes, in words: the search for equal risk measures each method several times more."""
+    tried = [each for each in asked if not bench.unfit(each)]
+    seconds = sum(map(bench.seconds, tried)) * (SEARCHES if equal else 1)
+    return f"{_duration(seconds)}: {len(tried)} methods x {len(bench.keys)} releases."
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in words, with one or two digits.
+
+    >>> _duration(3.2), _duration(42), _duration(400), _duration(9000)
+    ('About 3 s', 'About 40 s', 'About 7 minutes', 'About 2.5 hours')
+    """
+    if seconds < 90:
+        return f"About {max(1, float(f'{seconds:.1g}')):.0f} s"
+    return f"About {seconds / 60:.0f} minutes" if seconds < 5400 else f"About {seconds / 3600:.1f} hours"
+
+
 # --- the same requirement ---------------------------------------------------------------------------------------------
 
 
 def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
+    def tell(what: str, part: float) -> None:
+        progress(f"{asked.name}: {what}", done + part, steps)
+
     progress(asked.name, done, steps)
     if why := bench.unfit(asked):
         return _told(asked, reason=why)
     try:
-        return _told(asked, figures=Figures.of(bench.trials(asked)))
+        return _told(asked, figures=Figures.of(bench.trials(asked, tell)))
     except REFUSALS as problem:
         return _told(asked, reason=" ".join(f"{problem.message} {problem.hint}".split()))
 
@@ -287,128 +310,3 @@ def nearest(
         step = 1 if within else -1
         place += step
     return best or Nearest(None, None, least, len(tried), reason)
-
-
-# --- releases, made in a temporary folder, measured, and thrown away ------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """The table, the questions and the keys: alike for all methods, so that one measurement can be repeated."""
-
-    original: Original
-    pool: Pool
-    keys: tuple[SecretKey, ...]  # one for each release of a method
-    counting: SecretKey  # draws the rows that are counted, where one of each person is published
-    hierarchies: Mapping[str, Hierarchy]
-    profiles: dict[tuple[tuple[str, ...], Facts], Profile] = field(default_factory=dict)  # by what is counted
-
-    def unfit(self, translated: Translated) -> str:
-        """Return in a line why a method is not for the table's values, or not tried unless a policy asks for it."""
-        if translated.is_baseline or translated.own:
-            return ""
-        method = named(translated.method["name"])
-        return method.unfit(self.original.domain) or method.left_out
-
-    def trials(self, translated: Translated) -> list[Trial]:
-        """Make and measure the releases of a method; raise what it raises if it does not fit the table."""
-        if translated.is_baseline:
-            return [self._generalized(translated.requirement["l"])]
-        return [self._measured(*made, number == 0) for number, made in enumerate(self._made(translated))]
-
-    def risk(self, translated: Translated) -> float:
-        """Return the success of the guesser alone, on the first release."""
-        if translated.is_baseline:
-            return self._classes_guessed(self._general(translated.requirement["l"])).success
-        made = self._made(translated)  # held until the end: the release is gone with it
-        table, release, *_ = next(made)
-        estimates = of_release(self.original, release)
-        return guess(self.original.evidence(table, release), self.original, estimates).success
-
-    def _made(self, translated: Translated) -> Iterator[tuple[Table, Release, float, float]]:
-        """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
-        policy = translated.policy(self.original.table.policy)
-        table = self.original.table.under(policy)
-        counted, made = self._counted(table), None
-        for key in self.keys:
-            start = perf_counter()
-            if made is None or policy.method.draws_plan:
-                made = plan(counted, policy.method, policy.requirement, key=key)
-                planned = perf_counter() - start
-            with tempfile.TemporaryDirectory(prefix="sfumato-compare-") as folder:
-                start = perf_counter()
-                release = publish(table, made, Path(folder) / "release", key=key)
-                yield table, release, planned, perf_counter() - start
-
-    def _counted(self, table: Table) -> Profile:
-        """Count the table once for all methods that count the same of it."""
-        asked = (table.policy.linked, read_off(table.policy))
-        if asked not in self.profiles:
-            self.profiles[asked] = profile(table, key=self.counting)
-        return self.profiles[asked]
-
-    def _measured(self, table: Table, release: Release, planned: float, published: float, first: bool) -> Trial:
-        estimates, evidence = of_release(self.original, release), self.original.evidence(table, release)
-        return Trial(
-            guessed=guess(evidence, self.original, estimates),
-            kept=kept(self.original, self.pool, estimates),
-            published_share=release.manifest.data.rows / self.original.rows,
-            plan_seconds=planned,
-            publish_seconds=published,
-            promised=promised(evidence) if first else None,
-        )
-
-    # --- full-domain generalization, which is a baseline and publishes no release -------------------------------------
-
-    def _generalized(self, asked: float) -> Trial:
-        start = perf_counter()
-        found = self._general(asked)
-        seconds = perf_counter() - start
-        names = (*self.original.quasi_identifiers, *self.original.sensitive)
-        joint = found.estimate().reshape(self.original.shape(names))
-        measured = kept(self.original, self.pool, of_joint(self.original, joint))
-        return Trial(self._classes_guessed(found), measured, 1.0, seconds, math.nan)
-
-    def _general(self, asked: float) -> Generalization:
-        """Generalize; a column without a hierarchy is kept as it is, or left out."""
-        original = self.original
-        names = original.quasi_identifiers
-        counts = original.counts((*names, *original.sensitive))
-        whole = {name: Hierarchy(name, (labels := original.labels(name), ("*",) * len(labels))) for name in names}
-        ways = [self.hierarchies.get(name, whole[name]) for name in names]
-        return generalize(counts.reshape(*original.shape(names), -1), ways, asked)
-
-    def _classes_guessed(self, found: Generalization) -> Guessed:
-        return guess_classes(found.table.reshape(-1, self.original.values))
-
-    # --- what methods are measured by ---------------------------------------------------------------------------------
-
-    def independence(self) -> Trial:
-        nothing = guess_classes(self.original.shares[None, :] * self.original.rows)
-        measured = kept(self.original, self.pool, of_independence(self.original))
-        return Trial(nothing, measured, 0.0, math.nan, math.nan)
-
-    def plain(self) -> Trial:
-        original = self.original
-        guessed = guess_classes(original.together().astype(np.float64))
-        return Trial(guessed, kept(original, self.pool, original.counts), 1.0, math.nan, math.nan)
-
-
-def promised(evidence: Evidence) -> Promised | None:
-    """Return the worst of the attackers whom the guarantee is about; None where the audit has no such attacker."""
-    found = [finding for finding in _findings(evidence) if finding.promised is not None]
-    if not found:
-        return None
-    worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
-    assert worst.promised is not None
-    risk, bound = (worst.worst, worst.promised) if worst.nearest is None else (worst.nearest.risk, worst.nearest.bound)
-    return Promised(worst.attacker, bound, risk, worst.verdict, worst.direction)
-
-
-def _findings(evidence: Evidence) -> Iterator[Finding]:
-    for attacker in ATTACKERS:
-        try:
-            if attack := attacker.kept(evidence.kind):
-                yield from attack(evidence)
-        except DoesNotApply:
-            continue

@@ -28,9 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.attackers.linking_guesser import attack
+from sfumato.auditor.attackers.linking_guesser import attack_of
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.compare.original import Estimates, Original, pair_tables
+from sfumato.auditor.compare.walking import Walk
 from sfumato.auditor.evidence import Evidence
 from sfumato.errors import SfumatoError
 from sfumato.methods.response import guessing
@@ -42,6 +43,7 @@ from sfumato.values.matrix.product import ProductMatrix
 
 STEPS = (10, 50)  # after which `joint table` stops: few steps fit less noise, many find more
 SHARE_STEPS = 300  # steps that estimate the shares of values
+TIE = 1e-9  # the relative distance of two beliefs that count as equal: in groups many are, but for rounding
 FLOOR = 0.5  # records that an estimated cell of a two-way table has, at least
 FREQUENT, ROWS, PAIRS, BOTH, JOINT = (
     "most frequent", "rows", "two-way tables", "two-way tables and rows", "joint table"
@@ -68,12 +70,17 @@ def measured(counts: FloatArray, beliefs: Mapping[str, Sequence[FloatArray]]) ->
     people = counts.sum()
     lines = np.arange(len(counts))
     success = {
-        name: max(float(counts[lines, np.broadcast_to(b, counts.shape).argmax(axis=1)].sum() / people) for b in found)
+        name: max(float(counts[lines, _likeliest(np.broadcast_to(b, counts.shape))].sum() / people) for b in found)
         for name, found in beliefs.items()
     }
     best = max(success, key=lambda name: success[name])
     told = np.broadcast_to(beliefs[ROWS][0], counts.shape)
     return Guessed(success[best], best, float(told[counts > 0].max()), success)
+
+
+def _likeliest(beliefs: FloatArray) -> IntArray:
+    """Return the value of the largest belief; of those that differ by rounding only the first."""
+    return np.asarray((beliefs >= (1 - TIE) * beliefs.max(axis=1, keepdims=True)).argmax(axis=1))
 
 
 def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
@@ -102,52 +109,13 @@ def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Gu
     people = cross_counts(own.table, original.numbers(original.sensitive), own.size, size).astype(np.float64)
     show = _groups if evidence.manifest.in_buckets else _products if evidence.by_mechanism else _matrices
     shown = show(evidence, original)
-    walk = _Walk.of(own.release, shown)
-    start = np.broadcast_to(shown.shares, people.shape)
-    beliefs: dict[str, list[FloatArray]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
-    beliefs[JOINT] = walk.steps(start)
+    walk = Walk.of(own.size, own.release, shown.outputs, shown.chances)
+    once, *stopped = walk.steps(shown.shares, (1, *STEPS))
+    beliefs: dict[str, list[FloatArray]] = {FREQUENT: [shown.shares], ROWS: [once], JOINT: stopped}
     codes = dict(zip(own.columns, own.codes, strict=True))
     if (pairs := _from_pairs(original, estimates, codes, shown.shares)) is not None:
         beliefs |= {PAIRS: [pairs], BOTH: [walk.step(pairs)]}
     return measured(people, beliefs)
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """The rows, by combination and what they show: pairs that occur, with how many rows each has."""
-
-    groups: IntArray  # ascending
-    starts: IntArray  # where each combination that occurs begins
-    chances: FloatArray  # [pair, value]
-    numbers: FloatArray
-
-    @classmethod
-    def of(cls, combinations: IntArray, shown: Shown) -> _Walk:
-        width = len(shown.chances)
-        keys, numbers = np.unique(combinations * width + shown.outputs, return_counts=True)
-        groups, starts = np.unique(keys // width, return_index=True)
-        return cls(groups, starts, shown.chances[keys % width], numbers.astype(np.float64))
-
-    def step(self, beliefs: FloatArray) -> FloatArray:
-        """Return the mean of what the rows tell, combination by combination; one without a row keeps its beliefs."""
-        lengths = np.diff(np.append(self.starts, self.numbers.size))
-        told = np.repeat(beliefs[self.groups], lengths, axis=0) * self.chances
-        total = told.sum(axis=1)
-        told *= np.divide(self.numbers, total, out=np.zeros_like(total), where=total > 0)[:, None]
-        sums = np.add.reduceat(told, self.starts, axis=0)
-        new = np.array(beliefs)
-        weight = sums.sum(axis=1)
-        heard = weight > 0
-        new[self.groups[heard]] = sums[heard] / weight[heard, None]
-        return new
-
-    def steps(self, beliefs: FloatArray) -> list[FloatArray]:
-        found = []
-        for number in range(1, STEPS[-1] + 1):
-            beliefs = self.step(beliefs)
-            if number in STEPS:
-                found.append(beliefs)
-        return found
 
 
 def _groups(evidence: Evidence, original: Original) -> Shown:
@@ -251,7 +219,7 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
 
     `rows` is who links by that and takes the value of the row (corrected, where it was randomized too).
     """
-    found = attack(evidence.table, evidence.release)
+    found = evidence.once(attack_of)
     truth, channels, released = found.axes.table, found.channels, found.released
     where = tuple(truth.groups.T)
     values = channels[-1].matrix

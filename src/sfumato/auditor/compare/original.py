@@ -15,11 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.analyst.tables import JointTable
-from sfumato.auditor.codes import ColumnCodes, cross_counts, table_codes
+from sfumato.analyst.tables import Axis, unbiased_table
+from sfumato.auditor.codes import ColumnCodes, combined, cross_counts, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.distances import distances
-from sfumato.auditor.utility.measuring import MOST_VALUES, SELECTIVITY, conditions
+from sfumato.auditor.utility.measuring import MOST_COLUMNS, MOST_VALUES, SELECTIVITY, conditions
 from sfumato.errors import SingularMatrix, TableError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.reading import as_written
@@ -27,6 +27,7 @@ from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL, Domain, SensitiveDomain
 from sfumato.values.attributes import label as written
 from sfumato.values.order import codes_in_order
+from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 
 MOST_CELLS = 3_000_000  # of a table that is compared
@@ -100,10 +101,7 @@ class Original:
 
     def numbered(self, names: Sequence[str]) -> IntArray:
         """Return each record's combination of values: those that occur, numbered from 0."""
-        place = np.zeros(self.rows, dtype=np.int64)
-        for name in names:
-            place = np.unique(place * len(self.columns[name].index) + self.codes[name], return_inverse=True)[1]
-        return place
+        return combined([self.codes[name] for name in names], self.shape(names), self.rows)[0]
 
     def combinations(self, names: Sequence[str]) -> int:
         return int(self.numbered(names).max()) + 1
@@ -131,22 +129,25 @@ class Original:
             )
         return np.bincount(self.numbers(names), minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
-    def evidence(self, table: Table, release: Release) -> Evidence:
-        """Return a release of the table, with codes by the same labels; `table` has the policy of the release."""
-        columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
-        return Evidence(table, release, _columns=columns, _table_codes=dict(self.codes))
+    def evidence(self, table: Table, release: Release, counted: Profile | None = None) -> Evidence:
+        """Return a release of the table, with codes by the same labels.
 
-    def placed(self, estimated: JointTable) -> FloatArray:
+        `table` has the policy of the release; `counted`: what was counted under it, where it was.
+        """
+        columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
+        return Evidence(table, release, counted=counted, _columns=columns, _table_codes=dict(self.codes))
+
+    def placed(self, axes: Sequence[Axis], estimated: FloatArray) -> FloatArray:
         """Return an estimated table on the axes of `counts`; 0 where the release has no such value."""
-        names = [axis.name for axis in estimated.axes]
+        names = [axis.name for axis in axes]
         places = [
             np.array([self.columns[axis.name].index.get(written(value), -1) for value in axis.values], dtype=np.int64)
-            for axis in estimated.axes
+            for axis in axes
         ]
         if any((place < 0).any() for place in places):
             raise another_table("It lacks a value that was published.")
         placed = np.zeros(self.shape(names))
-        placed[np.ix_(*places)] = estimated.value
+        placed[np.ix_(*places)] = estimated
         return placed
 
 
@@ -218,6 +219,7 @@ class Kept:
     pair_distance: float  # the mean over the tables with one quasi-identifier; NaN without one
     share_error: float = math.nan  # of the share of records up to a value, the mean over all values; NaN: no order
     place_error: float = math.nan  # of the mean place in the order, as a part of the range; NaN: no order
+    errors_by_columns: tuple[float, ...] = ()  # the mean, of counts on one quasi-identifier, two and three; NaN: none
 
 
 def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
@@ -227,7 +229,16 @@ def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
         for names in (original.sensitive, *pair_tables(original))
     )
     paired = float(np.mean(pairs)) if pairs else math.nan
-    return Kept(float(np.median(errors)), float(errors.mean()), alone, paired, *_order_errors(original, estimates))
+    of_order, by_columns = _order_errors(original, estimates), tuple(_by_columns(original, pool, errors))
+    return Kept(float(np.median(errors)), float(errors.mean()), alone, paired, *of_order, by_columns)
+
+
+def _by_columns(original: Original, pool: Pool, errors: FloatArray) -> Iterator[float]:
+    """Yield the mean error of the counts on one quasi-identifier, on two and on three."""
+    sizes = np.array([(len(a.columns), a.true.size) for a in pool.asked], dtype=np.int64).reshape(-1, 2)
+    columns = np.repeat(sizes[:, 0] - len(original.sensitive), sizes[:, 1])
+    for number in range(1, MOST_COLUMNS + 1):
+        yield float(errors[columns == number].mean()) if (columns == number).any() else math.nan
 
 
 def _order_errors(original: Original, estimates: Estimates) -> tuple[float, float]:
@@ -250,10 +261,11 @@ def pair_tables(original: Original) -> Iterator[Names]:
 def of_release(original: Original, release: Release) -> Estimates:
     """Return the estimates of an analyst who has the release; each table is estimated once."""
     made: dict[Names, FloatArray] = {}
+    read = as_written(release)
 
     def estimates(names: Names) -> FloatArray:
         if names not in made:
-            made[names] = original.placed(as_written(release).table(names))
+            made[names] = original.placed(*unbiased_table(read, names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
                 raise SingularMatrix(
                     f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sfumato.auditor.compare.guessing import Guessed
-from sfumato.auditor.compare.original import Kept
+from sfumato.auditor.compare.figures import Figures, Outcome, Spread
+from sfumato.auditor.compare.recommending import Asked, Recommendation, recommend
+from sfumato.auditor.compare.screen import first_screen, helpful, reasons
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods import METHODS
@@ -32,99 +33,6 @@ SHARES = (
 """The shares and errors of a method, as rows of a table have them."""
 
 INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
-
-
-@dataclass(frozen=True)
-class Promised:
-    """The promise that comes nearest to its bound."""
-
-    attacker: str
-    bound: float
-    worst: float
-    verdict: str
-    direction: str = "at most"  # or "at least": on which side of the bound `worst` must be
-
-
-@dataclass(frozen=True)
-class Trial:
-    guessed: Guessed
-    kept: Kept
-    published_share: float
-    plan_seconds: float
-    publish_seconds: float
-    promised: Promised | None = None  # of the first release
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure over several releases: the mean, the least and the largest."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, numbers: Sequence[float]) -> Spread:
-        return cls(math.fsum(numbers) / len(numbers), min(numbers), max(numbers))
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What was measured of a method. Shares between 0 and 1; None: it has no such figure."""
-
-    guessed: Spread  # people guessed right
-    guesser: str  # who was right most often, on the first release
-    worst: float  # the largest belief in a person's true value
-    median_error: Spread  # relative, of the counts of the pool
-    mean_error: Spread
-    sensitive_distance: float  # total variation; means over the releases
-    pair_distance: float | None
-    published_share: float
-    plan_seconds: float | None
-    publish_seconds: float | None
-    promised: Promised | None = None  # its own bound, as the audit measures it on the first release
-    share_error: float | None = None  # of the share of records up to a value, where values are in order
-    place_error: float | None = None  # of the mean place in the order, as a part of the range
-
-    @property
-    def of_releases(self) -> bool:
-        """Whether releases were made: a baseline publishes none, bounds no belief and draws nothing."""
-        return self.publish_seconds is not None
-
-    @classmethod
-    def of(cls, trials: Sequence[Trial]) -> Figures:
-        guessed, kept = [t.guessed for t in trials], [t.kept for t in trials]
-        return cls(
-            guessed=Spread.of([g.success for g in guessed]),
-            guesser=guessed[0].guesser,
-            worst=max(g.worst for g in guessed),
-            median_error=Spread.of([k.median_error for k in kept]),
-            mean_error=Spread.of([k.mean_error for k in kept]),
-            sensitive_distance=Spread.of([k.sensitive_distance for k in kept]).mean,
-            pair_distance=_known(Spread.of([k.pair_distance for k in kept]).mean),
-            published_share=Spread.of([t.published_share for t in trials]).mean,
-            plan_seconds=_known(max(t.plan_seconds for t in trials)),
-            publish_seconds=_known(Spread.of([t.publish_seconds for t in trials]).mean),
-            promised=trials[0].promised,
-            share_error=_known(Spread.of([k.share_error for k in kept]).mean),
-            place_error=_known(Spread.of([k.place_error for k in kept]).mean),
-        )
-
-
-def _known(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A method under a requirement: what was measured, or why it cannot be had."""
-
-    method: str
-    asked: str  # the requirement as the method takes it
-    promise: str  # what is bounded, against whom
-    own: bool  # whether it is what the policy asks for
-    figures: Figures | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,12 +55,24 @@ class MethodComparison(Private, Drawn):
     at_equal_risk: tuple[Outcome, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    sensitive: tuple[str, ...] = ()
+    values: int = 0  # of the sensitive columns together
     comparison_version: int = VERSION
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON-ready values. Keys: docs/reference/json.md."""
         listed = asdict(self)
-        return {"comparison_version": listed.pop("comparison_version"), **listed, "conclusions": [*self.conclusions()]}
+        version = {"comparison_version": listed.pop("comparison_version")}
+        told = {"recommendation": asdict(self.recommendation), "conclusions": [*self.conclusions()]}
+        return version | listed | told
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """What to take: by promise, by what a release keeps, and by the error of counts."""
+        nothing = self.references[0].figures
+        assert nothing is not None  # a reference is always measured
+        secret = " / ".join(self.sensitive) or "the secret"
+        return recommend(self.methods, nothing, Asked(secret, self.values, self.rows, self.repeat))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MethodComparison:
@@ -210,15 +130,21 @@ class MethodComparison(Private, Drawn):
 
     # --- in words -----------------------------------------------------------------------------------------------------
 
-    def explain(self) -> str:
-        """Return the comparison in plain words."""
+    def explain(self, *, details: bool = False) -> str:
+        """Return the recommendation, in at most 25 lines; or, with `details`, all that was measured."""
+        return self._details() if details else first_screen(self)
+
+    def _details(self) -> str:
         promises = ["What each promises, to whom; the promises are not the same:", *_promises(self.methods)]
         parts = ["\n".join(self._head()), _table([*self.methods, *self.references]), *_reasons(self.methods)]
         parts.append("\n".join(promises))
         if self.target is not None:
             right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
             parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
-        parts.append("\n".join(fill(line, WIDTH) for line in (*self.conclusions(), *self.notes)))
+        advice = self.recommendation
+        helps = (helpful(advice),) if advice.would_help else ()
+        told = (*advice.sentences, *helps, *self.conclusions(), *self.notes)
+        parts.append("\n".join(fill(line, WIDTH) for line in told))
         return "\n\n".join(parts)
 
     def _head(self) -> Iterator[str]:
@@ -366,12 +292,7 @@ def _percents(spread: Spread) -> str:
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return why some were not measured; who has the same reason is told together."""
-    why: dict[str, list[str]] = {}
-    for each in outcomes:
-        if each.reason:
-            why.setdefault(each.reason, []).append(f"{each.method} ({each.asked})")
-    lines = [indented(f"{', '.join(names)}: {reason}") for reason, names in why.items()]
+    lines = [indented(reason) for reason in reasons(outcomes)]
     return ["\n".join(["Not measured, because:", *lines])] if lines else []
 
 

@@ -34,7 +34,7 @@ from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
 
 if TYPE_CHECKING:
-    from sfumato.auditor.compare.record import Outcome
+    from sfumato.auditor.compare.figures import Outcome
 
 Record = Mapping[str, Any]
 

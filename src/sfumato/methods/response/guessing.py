@@ -67,13 +67,15 @@ def estimates(
     """
     forward = [channel.forward for channel in channels]
     x, n = (released + released.mean()) / 2, float(released.sum())
+    there, ratio = np.flatnonzero(released), np.zeros_like(x)  # most cells of a large table have no row
+    rows, g = released.ravel()[there], np.empty_like(x)  # to use an array again is quicker than to get a new one
     done, left = 0, np.inf
     for stop in stops:
         while done < stop and left > GAP:
-            expected = product(forward, x)
-            g = product(forward, np.divide(released, expected, out=np.zeros_like(x), where=released > 0))
+            ratio.ravel()[there] = rows / product(forward, x, out=g).ravel()[there]
+            product(forward, ratio, out=g)
             left = n * (float(g.max()) - 1)
             if left > GAP:
-                x = x * g
+                x *= g
             done += 1
-        yield x, left
+        yield x.copy(), left

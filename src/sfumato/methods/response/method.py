@@ -53,6 +53,13 @@ class RandomizedResponse(ResponseOptions):
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         return requirement, self.limited_risk, self.scope, self.fixed, self.objective
 
+    def released_as(self) -> RandomizedResponse:
+        """Return the scope of quasi-identifiers for both, where the risk does not depend on noise in the secret."""
+        from sfumato.methods.response.risks import RISKS
+
+        is_wider = self.scope == "both" and not RISKS[self.limited_risk].sees_sensitive
+        return self.model_copy(update={"scope": "quasi-identifiers"}) if is_wider else self
+
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
         return f"{cls.name} ({options['scope']})"

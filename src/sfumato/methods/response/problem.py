@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from sfumato.methods.response.joint import Channel, Channels, JointTable, kappa
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
-from sfumato.values.arrays import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 Scope = Literal["sensitive", "quasi-identifiers", "both"]
 ObjectiveName = Literal["l2", "chi-square"]
@@ -175,6 +175,12 @@ class Problem:
     def ratio(self, risk: Risk) -> FloatArray:
         """Return the risk of every cell over its limit, flat."""
         return (risk.values.reshape(-1, self.limits.shape[1]) / self.limits).ravel()
+
+    def ratio_at(self, risk: Risk, cells: IntArray) -> FloatArray:
+        """Return the same of some cells."""
+        group, value = np.divmod(cells, self.limits.shape[1])
+        ratio: FloatArray = risk.at(cells) / self.limits[group if len(self.limits) > 1 else 0, value]
+        return ratio
 
     @property
     def own_limits(self) -> FloatArray:

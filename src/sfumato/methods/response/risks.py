@@ -120,6 +120,10 @@ class Reconstruction(_Risk):
             linked *= self.guessing
         return linked.ravel()
 
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the risk of some cells."""
+        return np.asarray(self.values[cells])
+
     def gradient(self, cells: IntArray) -> FloatArray:
         """Return d log(risk)/dx of these occupied cells: [cells, attributes]."""
         group, value = np.divmod(cells, self.table.sizes[-1])
@@ -165,6 +169,11 @@ class Posterior(_Risk):
         """h, flat."""
         return self.shares.ravel()
 
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return h of some cells, without that of all."""
+        released = self.released.ravel()[cells // self.table.sizes[-1]]
+        return np.asarray(self.joint.ravel()[cells] * _reciprocal(released))
+
     def gradient(self, cells: IntArray) -> FloatArray:
         """Return d log h/dx_k = mean_k(lambda)/lambda - mean_k(P pi_u)/(P pi_u)."""
         codes = tuple(self.cell_codes(cells).T)
@@ -200,6 +209,10 @@ class Link(_Risk):
     @cached_property
     def values(self) -> FloatArray:
         return np.where(self.table.counts > 0, _rows(self.hits)[self.table.places], 0.0).ravel()
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the risk of some cells."""
+        return np.asarray(self.values[cells])
 
     def gradient(self, cells: IntArray) -> FloatArray:
         """Return d log(risk)/dx, from dlink/dx_k = C_k link + P^T dh/dx_k."""

@@ -240,7 +240,7 @@ def _room(given: Problem, cells: IntArray) -> tuple[Function, Function]:
         return given.at(np.frombuffer(key))
 
     def room(x: FloatArray) -> FloatArray:
-        return -np.log(given.ratio(at(x.tobytes()))[cells])
+        return -np.log(given.ratio_at(at(x.tobytes()), cells))
 
     def slope(x: FloatArray) -> FloatArray:
         return -at(x.tobytes()).gradient(cells)[:, free]

@@ -20,7 +20,7 @@ from sfumato.studio.web.pages import go, page
 from sfumato.studio.web.pictures import Bar, interval_bars
 
 if TYPE_CHECKING:
-    from sfumato.auditor.compare.record import Outcome
+    from sfumato.auditor.compare.figures import Outcome
 
 COMPARISON = "comparison"
 NAME, PATH = "Compare", "/compare"
@@ -53,6 +53,7 @@ def show(request: Request) -> Response:
         damaged=damaged,
         is_current=desk.workspace.is_current(COMPARISON),
         picture=None if found is None else _errors(found.methods),
+        advice=None if found is None else found.recommendation,
         conclusions=[] if found is None else [*found.conclusions()],
         measured=[] if found is None else [each for each in found.methods if each.figures],
         others=[] if found is None else [each for each in found.methods if not each.figures],

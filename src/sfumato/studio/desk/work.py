@@ -116,7 +116,8 @@ def compare(report: Report, table: Path, policy: Path, file: Path) -> int:
     """Compare all methods at the policy's requirement, and write the record; return how many were measured."""
     from sfumato.auditor.compare.compare import compare
 
-    found = compare(scan(table, Policy.load(policy)), progress=_steps_told(report, "Method"))
+    told = _steps_told(report, "Method")
+    found = compare(scan(table, Policy.load(policy)), progress=told, announce=lambda text: report(text, 0, None))
     write_private(file, json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False))
     return sum(each.figures is not None for each in found.methods)
 
