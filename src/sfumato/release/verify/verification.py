@@ -55,7 +55,7 @@ class Verification(Result):
         return all(check.status != "fails" for check in self.checks)
 
     def summary(self, card: Card | None) -> Screen:
-        """Return the first screen: whether all holds, what fails or cannot be seen, and what is promised, if it holds."""
+        """Return the first screen: whether all holds, what fails or cannot be seen, and the promise, if it holds."""
         named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
         failed, unseen = named["fails"], named["needs audit"]
         verdict = (
