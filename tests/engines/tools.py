@@ -83,6 +83,14 @@ def resealed(release: Release) -> Release:
     return sealed(made.model_copy(update={"data": data, "groups": groups}), release.folder)
 
 
+def _readme(manifest: Manifest) -> str:
+    """Return the README; of a matrix that is none, where there is no card, a title alone."""
+    try:
+        return readme(manifest)
+    except ValueError:
+        return f"# Release {manifest.release_id}\n"
+
+
 def sealed(manifest: Manifest, folder: Path) -> Release:
     """Write README and manifest to a folder that has the data."""
     made, path = manifest.model_copy(update={"readme_sha256": ""}), folder / README_NAME

@@ -488,7 +488,7 @@ def test_it_explains_itself() -> None:
         "100 records in 2 groups by sex; 0 of these have a single disease. Method randomized-response, assurance "
         "as-published.",
         "Each record keeps its sex and disease with a chance that belongs to the column",
-        "Limit: It bounds no inference: hits by wrongly linked rows are not counted",
+        "Not covered: It bounds no inference: hits by wrongly linked rows are not counted",
         "reconstruction  0.332044  right row and right value by drawing, AD Eq. (6); limited",
         "best guesser    0.428571  at most; 0.420000 on average over the records",
         "Nearest to the limit: sex / disease",
