@@ -83,10 +83,18 @@ def resealed(release: Release) -> Release:
     return sealed(made.model_copy(update={"data": data, "groups": groups}), release.folder)
 
 
+def _readme(manifest: Manifest) -> str:
+    """Return the README; of a matrix that is none, where there is no card, a title alone."""
+    try:
+        return readme(manifest)
+    except ValueError:
+        return f"# Release {manifest.release_id}\n"
+
+
 def sealed(manifest: Manifest, folder: Path) -> Release:
     """Write README and manifest to a folder that has the data."""
     made, path = manifest.model_copy(update={"readme_sha256": ""}), folder / README_NAME
-    path.write_text(readme(made) + f"\n{manifest_seal(made.to_json(), '')}\n", encoding="utf-8")
+    path.write_text(_readme(made) + f"\n{manifest_seal(made.to_json(), '')}\n", encoding="utf-8")
     made = made.model_copy(update={"readme_sha256": file_sha256(path)})
     (folder / MANIFEST_NAME).write_text(made.to_json(), encoding="utf-8")
     return open_release(folder)

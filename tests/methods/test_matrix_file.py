@@ -61,7 +61,7 @@ def test_it_is_planned_published_verified_asked_audited_and_reported(tmp_path: P
         [0.2, 0.2, 0.4, 0.15],
         [0.2, 0.15, 0.2, 0.45],
     ]
-    assert "published with its own disease with probability 40.00% to 50.00%" in plan.explain()
+    assert "published with its own disease with a chance of 40.00% to 50.00%" in plan.explain()
     assert any(note.startswith("The matrix was given in a file.") for note in plan.notes)
     assert (plan.figures.loosenings, plan.figures.other_assurance) == ((), None)
     assert {(b.value, b.direction) for b in plan.figures.bindings} == set()

@@ -325,7 +325,7 @@ def test_a_proposed_limit_can_be_kept_at_a_useful_cost() -> None:
 def test_it_randomizes_nothing_for_nothing() -> None:
     with pytest.raises(Infeasible, match=r"keeps the limit \(its largest risk posterior is 0.428571\)") as error:
         planned(clinic(), policy(requirement="risk_limit = 0.9", roles=CLINIC))
-    assert "nothing would be randomized. That says nothing of one who sees disease of a row" in error.value.message
+    assert "nothing would be randomized. That says nothing of someone who sees disease of a row" in error.value.message
     group = '[[requirement.groups]]\nwhere = { disease = "gout" }\nrisk_limit = 0.31'
     with pytest.raises(Infeasible, match=r"largest risk posterior is 0.428571"):  # gout is nearest to its limit
         planned(clinic(), policy(requirement=f"risk_limit = 0.9\n{group}", roles=CLINIC))
@@ -487,8 +487,8 @@ def test_it_explains_itself() -> None:
     for line in (
         "100 records in 2 groups by sex; 0 of these have a single disease. Method randomized-response, assurance "
         "as-published.",
-        "Each record keeps its sex, its disease each with a probability of its own",
-        "Limit: It bounds no inference: hits by wrongly linked rows are not counted",
+        "Each record keeps its sex and disease with a chance that belongs to the column",
+        "Not covered: It bounds no inference: hits by wrongly linked rows are not counted",
         "reconstruction  0.332044  right row and right value by drawing, AD Eq. (6); limited",
         "best guesser    0.428571  at most; 0.420000 on average over the records",
         "Nearest to the limit: sex / disease",
@@ -505,5 +505,5 @@ def test_the_proved_risks_name_who_is_not_covered(risk: str) -> None:
     made = planned(clinic(), policy(f'risk = "{risk}"', "risk_limit = 0.42", CLINIC))
     assert made.figures.risks[risk] <= 0.42
     assert "42%" in made.guarantee.sentence
-    assert "Not for one who sees the published disease of the row too: it is the true one." in made.guarantee.limits
+    assert "Not for someone who sees the published disease of the row too: it is the true one." in made.guarantee.limits
     assert any(limit.startswith("Shares are expected ones") for limit in made.guarantee.limits) == (risk == "link")

@@ -262,7 +262,8 @@ def verify(
         rows = [[check.status, check.name, check.detail] for check in result.checks]
         say(listed(["status", "check", "detail"], rows, table_width()), fold=False)
     else:
-        say(result.summary(opened.manifest.card).text(line_width()), fold=False)
+        card = opened.manifest.card if result.holds else None  # of a broken matrix there is none
+        say(result.summary(card).text(line_width()), fold=False)
     if not result.holds:
         raise typer.Exit(1)
 

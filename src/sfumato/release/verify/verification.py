@@ -54,8 +54,8 @@ class Verification(Result):
         """Whether nothing failed. (What needs an audit is not covered.)"""
         return all(check.status != "fails" for check in self.checks)
 
-    def summary(self, card: Card) -> Screen:
-        """Return the first screen: whether all holds, what fails or cannot be seen, and what is promised."""
+    def summary(self, card: Card | None) -> Screen:
+        """Return the first screen: whether all holds, what fails or cannot be seen, and the promise, if it holds."""
         named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
         failed, unseen = named["fails"], named["needs audit"]
         verdict = (
@@ -65,7 +65,9 @@ class Verification(Result):
         )
         broken = (f"  fails  {check.name}: {check.detail}" for check in failed)
         points = tuple(f"{check.name}: {check.detail}" for check in unseen)
-        return Screen((verdict, *broken, "", *card.lines), points, "Needs an audit, with the private table")
+        return Screen(
+            (verdict, *broken, *(["", *card.lines] if card else [])), points, "Needs an audit, with the private table"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as JSON-ready values."""
