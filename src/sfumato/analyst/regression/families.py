@@ -1,0 +1,146 @@
+"""The families: mean, residuals and weights of each, for linear predictors eta.
+
+    logistic      mu = 1/(1 + e^-eta)       h = v v' mu (1 - mu)
+    poisson       mu = e^eta                h = v v' mu
+    linear        mu = eta                  h = v v'
+    multinomial   mu_j = e^eta_j/(1 + sum_l e^eta_l), j = 1..J-1; class 0 is the base
+                  psi = [v (1{Y = j} - mu_j)]_j        h = (diag(mu) - mu mu') (x) v v'
+
+All have psi = v (x) residual and h = weight (x) v v' = -d psi/d beta'. A family has `equations` linear predictors, one but
+for the multinomial, which has J - 1; coefficients are ordered by class and within a class by column of the design.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, gammaln, log_expit
+
+from sfumato.values.arrays import FloatArray
+
+LARGEST = 700.0
+"""e to this is still a number."""
+
+
+class Family(ABC):
+    """A family; eta and means are (..., equations), outcomes (...)."""
+
+    name: ClassVar[str]
+    concave: ClassVar[bool] = True
+    """Whether a step of Newton has to be shortened: not for a quadratic."""
+
+    @property
+    def equations(self) -> int:
+        """How many linear predictors there are."""
+        return 1
+
+    @abstractmethod
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return mu."""
+
+    @abstractmethod
+    def weight(self, mu: FloatArray) -> FloatArray:
+        """Return -d residual/d eta, (..., equations, equations)."""
+
+    @abstractmethod
+    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return log p(Y | eta), (...)."""
+
+    def indicated(self, outcome: FloatArray) -> FloatArray:
+        """Return what the mean is the mean of, (..., equations)."""
+        return outcome[..., None]
+
+
+@dataclass(frozen=True)
+class Logistic(Family):
+    """A yes or no."""
+
+    name: ClassVar[str] = "logistic"
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return 1/(1 + e^-eta)."""
+        return np.asarray(expit(eta))
+
+    def weight(self, mu: FloatArray) -> FloatArray:
+        """Return mu (1 - mu)."""
+        return (mu * (1 - mu))[..., None]
+
+    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return Y log mu + (1 - Y) log(1 - mu)."""
+        eta = eta[..., 0]
+        return np.asarray(outcome * log_expit(eta) + (1 - outcome) * log_expit(-eta))
+
+
+@dataclass(frozen=True)
+class Poisson(Family):
+    """A count."""
+
+    name: ClassVar[str] = "poisson"
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return e^eta."""
+        return np.exp(np.minimum(eta, LARGEST))
+
+    def weight(self, mu: FloatArray) -> FloatArray:
+        """Return mu."""
+        return mu[..., None]
+
+    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return Y eta - e^eta - log Y!."""
+        return np.asarray(outcome * eta[..., 0] - self.mean(eta[..., 0]) - gammaln(outcome + 1))
+
+
+@dataclass(frozen=True)
+class Linear(Family):
+    """A number; the density has variance 1, which no coefficient depends on."""
+
+    name: ClassVar[str] = "linear"
+    concave: ClassVar[bool] = False
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return eta."""
+        return eta
+
+    def weight(self, mu: FloatArray) -> FloatArray:
+        """Return 1."""
+        return np.ones_like(mu)[..., None]
+
+    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return -(Y - eta)^2/2."""
+        return -((outcome - eta[..., 0]) ** 2) / 2
+
+
+@dataclass(frozen=True)
+class Multinomial(Family):
+    """One of J classes; the first is the base."""
+
+    classes: tuple[str, ...]
+    name: ClassVar[str] = "multinomial"
+
+    @property
+    def equations(self) -> int:
+        """J - 1."""
+        return len(self.classes) - 1
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return the chances of the classes after the first."""
+        top = np.maximum(eta.max(axis=-1, keepdims=True), 0)
+        odds = np.exp(eta - top)
+        return np.asarray(odds / (np.exp(-top) + odds.sum(axis=-1, keepdims=True)))
+
+    def weight(self, mu: FloatArray) -> FloatArray:
+        """Return diag(mu) - mu mu'."""
+        return mu[..., None] * np.eye(self.equations) - mu[..., :, None] * mu[..., None, :]
+
+    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
+        """Return eta_Y - log(1 + sum_j e^eta_j)."""
+        top = np.maximum(eta.max(axis=-1), 0)
+        total = top + np.log(np.exp(-top) + np.exp(eta - top[..., None]).sum(axis=-1))
+        return np.asarray((self.indicated(outcome) * eta).sum(axis=-1) - total)
+
+    def indicated(self, outcome: FloatArray) -> FloatArray:
+        """Return 1 for the class that it is, and 0 for the others."""
+        return (outcome[..., None] == np.arange(1, len(self.classes))).astype(np.float64)
