@@ -6,8 +6,8 @@
     multinomial   mu_j = e^eta_j/(1 + sum_l e^eta_l), j = 1..J-1; class 0 is the base
                   psi = [v (1{Y = j} - mu_j)]_j        h = (diag(mu) - mu mu') (x) v v'
 
-All have psi = v (x) residual and h = weight (x) v v' = -d psi/d beta'. A family has `equations` linear predictors, one but
-for the multinomial, which has J - 1; coefficients are ordered by class and within a class by column of the design.
+All have psi = residual (x) v and h = weight (x) v v' = -d psi/d beta'. A family has one linear predictor, the multinomial
+J - 1; coefficients are ordered by class and within a class by column of the design.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Multinomial(Family):
 
     def weight(self, mu: FloatArray) -> FloatArray:
         """Return diag(mu) - mu mu'."""
-        return mu[..., None] * np.eye(self.equations) - mu[..., :, None] * mu[..., None, :]
+        return np.asarray(mu[..., None] * np.eye(self.equations) - mu[..., :, None] * mu[..., None, :])
 
     def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
         """Return eta_Y - log(1 + sum_j e^eta_j)."""

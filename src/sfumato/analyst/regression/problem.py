@@ -5,7 +5,7 @@ does not tell apart being merged), a published y and a survey weight omega. With
 
     sum_i omega_i psi(beta; w_i, x_i) = 0        psi = v (Y - mu)        v = v(w, x), Y = Y(w, x)
 
-A release gives it unbiased: sum_i omega_i sum_k b_ik psi(beta; w_i, k), where E[b_ik | x_i] = 1 if x_i = k and 0 otherwise.
+A release gives it unbiased: sum_i omega_i sum_k b_ik psi(beta; w_i, k), with E[b_ik | x_i] = 1 if x_i = k, else 0.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Cells:
     draw: IntArray | None = None  # (R,) cells with one number share one draw of the noise: their weights are equal
     cluster: IntArray | None = None  # (R,) cells with one number belong together in the population, such as a person's
     group: IntArray | None = None  # (R,) the bucket, a row of `Buckets.compositions`
+    settings: FloatArray | None = None  # (s, G, K or 1, p) the design with a column set to a value, for each question
+    slopes: FloatArray | None = None  # (s, G, K or 1, p) the derivative of the design by a column, for each question
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,7 @@ class Source(Protocol):
 
     @property
     def indicator(self) -> tuple[bool, ...]:
-        """Which columns are 0 or 1 for a level of a category (or a product of such): these may be infinite. Not the intercept."""
+        """Which columns are 0 or 1 for levels of categories, but the intercept: their coefficients may be infinite."""
 
     @property
     def family(self) -> Family:
