@@ -6,8 +6,8 @@
     multinomial   mu_j = e^eta_j/(1 + sum_l e^eta_l), j = 1..J-1; class 0 is the base
                   psi = [v (1{Y = j} - mu_j)]_j        h = (diag(mu) - mu mu') (x) v v'
 
-All have psi = residual (x) v and h = weight (x) v v' = -d psi/d beta'. A family has one linear predictor, the multinomial
-J - 1; coefficients are ordered by class and within a class by column of the design.
+All have psi = residual (x) v and h = weight (x) v v' = -d psi/d beta'. A family has one linear predictor, the
+multinomial J - 1; coefficients are ordered by class and within a class by column of the design.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Family(ABC):
     """A family; eta and means are (..., equations), outcomes (...)."""
 
     name: ClassVar[str]
-    concave: ClassVar[bool] = True
-    """Whether a step of Newton has to be shortened: not for a quadratic."""
+    curved: ClassVar[bool] = True
+    """Whether h depends on the coefficients: else Newton needs one step, and no coefficient runs off."""
 
     @property
     def equations(self) -> int:
@@ -98,7 +98,7 @@ class Linear(Family):
     """A number; the density has variance 1, which no coefficient depends on."""
 
     name: ClassVar[str] = "linear"
-    concave: ClassVar[bool] = False
+    curved: ClassVar[bool] = False
 
     def mean(self, eta: FloatArray) -> FloatArray:
         """Return eta."""
@@ -143,4 +143,4 @@ class Multinomial(Family):
 
     def indicated(self, outcome: FloatArray) -> FloatArray:
         """Return 1 for the class that it is, and 0 for the others."""
-        return (outcome[..., None] == np.arange(1, len(self.classes))).astype(np.float64)
+        return np.asarray(outcome[..., None] == np.arange(1, len(self.classes)), dtype=np.float64)

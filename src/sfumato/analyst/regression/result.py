@@ -34,6 +34,7 @@ class Fit:
     log_likelihood: float  # inverse: its unbiased estimate; likelihood: its maximum
     information: FloatArray  # (q, q) H: of the inverse method as estimated, of the likelihood as observed
     strength: FloatArray  # (q,) of H in the direction of each coefficient, over its noise; inf where it has none
+    slack: FloatArray  # (q,) the largest error by loose buckets; intervals are wider by it on both sides
     intervals_by: Intervals
     notes: tuple[str, ...]
     ends: Callable[[Target, float], FloatArray] = field(repr=False)  # of `interval`

@@ -1,0 +1,162 @@
+"""Score intervals: the values of a coefficient at which the equations, solved for all others, are within their noise.
+
+For coefficient j and a value b hold beta_j = b, solve for the others, and let e_j = 1, e_free = -H_ff^-1 H_fj:
+
+    T_j(b) = e'U / sqrt(e'V e)        interval = {b : |T_j(b)| <= z}
+
+V is that of the target. T falls with b. It is Fieller's interval of a regression, and holds for rare levels where the
+estimate +- z standard errors does not. An end that is not met before the edge is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from sfumato.analyst.regression.equations import Equations
+from sfumato.analyst.regression.problem import Target
+from sfumato.analyst.regression.solving import EDGE, Point, solved
+from sfumato.values.arrays import FloatArray
+
+CLOSE = 1e-9
+"""How near an end is found, in standard errors."""
+MOST_TRIES = 60
+
+
+@dataclass
+class _Profile:
+    """T of one coefficient; each solution starts from that nearby."""
+
+    equations: Equations
+    target: Target
+    j: int
+    best: Point
+
+    def __post_init__(self) -> None:
+        self._near = {float(self.best.beta[self.j]): self.best.beta}
+
+    def __call__(self, b: float) -> float:
+        """Return T(b); nan where the others have no solution."""
+        point = self._solved(b)
+        if not point.solved:
+            return float("nan")
+        return score_statistic(self.equations, point, self.j, self.target)
+
+    def _solved(self, b: float) -> Point:
+        held = np.zeros(self.equations.size, dtype=np.bool_)
+        held[self.j] = True
+        start = self._near[min(self._near, key=lambda known: abs(known - b))].copy()
+        start[self.j] = b
+        point = solved(self.equations, start, held=held)
+        if point.solved:
+            self._near[b] = point.beta
+        return point
+
+
+def direction(point: Point, j: int) -> FloatArray:
+    """Return e: coefficient j moves by one, and the free ones so that their equations stay solved."""
+    e = np.zeros_like(point.beta)
+    others = point.free.copy()
+    others[j] = False
+    H = point.sums.information
+    e[others] = -np.linalg.solve(H[np.ix_(others, others)], H[others, j])
+    e[j] = 1
+    return e
+
+
+def score_statistic(equations: Equations, point: Point, j: int, target: Target) -> float:
+    """Return T_j at a point that solves the equations of the others."""
+    e = direction(point, j)
+    variance = float(e @ equations.score_noise(point.beta).of(target) @ e)
+    top = float(e @ point.sums.score)
+    return top / np.sqrt(variance) if variance > 0 else float(np.copysign(np.inf, top) if top else 0.0)
+
+
+def score_interval(
+    equations: Equations, best: Point, j: int, target: Target, level: float, error: float
+) -> tuple[float, float]:
+    """Return the interval of coefficient j; `error` is its standard error, nan where it ran off."""
+    z = float(norm.ppf((1 + level) / 2))
+    profile = _Profile(equations, target, j, best)
+    estimate = float(best.beta[j])
+    if best.edge[j]:
+        return _one_sided(profile, estimate, z)
+    if not error > 0:
+        return estimate, estimate
+    ends = [_end(profile, estimate, side, z, error, _limit(equations, best, j, side)) for side in (-1, 1)]
+    return ends[0], ends[1]
+
+
+def _one_sided(profile: _Profile, edge: float, z: float) -> tuple[float, float]:
+    """Return the interval of a coefficient that ran off: a point if even there T is beyond z."""
+    side = -np.sign(edge)
+    infinite = float(np.copysign(np.inf, edge))
+    if abs(score_statistic(profile.equations, profile.best, profile.j, profile.target)) > z:
+        return infinite, infinite
+    end = _end(profile, edge, side, z, 2.0, -edge)
+    return (infinite, end) if edge < 0 else (end, infinite)
+
+
+def _limit(equations: Equations, best: Point, j: int, side: int) -> float:
+    """Return the farthest value that is tried: the edge, or where some linear predictor has moved by twice as much."""
+    if equations.indicator[j] and equations.family.curved:
+        return side * EDGE
+    alone = np.zeros(equations.size)
+    alone[j] = 1
+    reach = equations.reach(alone)
+    return float(best.beta[j]) + side * (2 * EDGE / reach if equations.family.curved and reach else np.inf)
+
+
+def _end(profile: _Profile, estimate: float, side: float, z: float, error: float, limit: float) -> float:
+    """Return where -side * T reaches z on one side of the estimate, or an infinite end."""
+
+    def beyond(b: float) -> float:
+        return -side * profile(b) - z
+
+    bracket = _bracketed(beyond, estimate, side, z * error, limit)
+    return bracket if isinstance(bracket, float) else _crossing(beyond, *bracket, CLOSE * error)
+
+
+def _bracketed(
+    beyond: Callable[[float], float], estimate: float, side: float, stride: float, limit: float
+) -> float | tuple[float, float, float, float]:
+    """Return (inner, its value, outer, its value) around the end, or an infinity if there is none before the limit."""
+    inner, value, shortest = estimate, beyond(estimate), stride / 100
+    while stride > shortest:
+        outer = min(inner + stride, limit) if side > 0 else max(inner - stride, limit)
+        new = beyond(outer)
+        if np.isnan(new):  # too far: the others have no solution there
+            stride /= 3
+        elif new >= 0:
+            return inner, value, outer, new
+        elif outer == limit:
+            break
+        else:
+            inner, value = outer, new
+    return float(np.copysign(np.inf, side))
+
+
+def _crossing(
+    beyond: Callable[[float], float], low: float, at_low: float, high: float, at_high: float, close: float
+) -> float:
+    """Return the root between two values of opposite sign: secant steps, halves where these leave the bracket."""
+    last, at_last, now, at_now = low, at_low, high, at_high
+    for _ in range(MOST_TRIES):
+        step = at_now * (now - last) / (at_now - at_last) if at_now != at_last and np.isfinite(at_now) else np.inf
+        following = now - step
+        if not min(low, high) < following < max(low, high):
+            following = (low + high) / 2
+        if abs(following - now) <= close:
+            return following
+        last, at_last = now, at_now
+        now, at_now = following, beyond(following)
+        if at_now < 0:
+            low = now
+        else:
+            high = now
+        if np.isnan(at_now) or abs(high - low) <= close:
+            return now
+    return now

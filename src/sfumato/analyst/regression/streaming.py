@@ -1,0 +1,94 @@
+"""Newton over cells that do not fit in memory: solved on the cells at the beginning, then on all of them.
+
+Each pass sums the corrected and the naive equations together, so that both need the same few passes. After a step that
+moves no linear predictor by more than d the error is of order d^2; passes end where that is nothing beside the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from sfumato.analyst.regression.blocks import Block, Noise, Sums
+from sfumato.analyst.regression.equations import Equations
+from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, solved
+from sfumato.analyst.regression.variance import bread
+from sfumato.values.arrays import FloatArray
+
+MOST_PASSES = 15
+NOTHING = 1e-7
+"""Of the smallest standard error: what the last step may leave."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    corrected: Sums
+    shown: Sums
+    noise: Noise
+    log_likelihood: float
+    rows: float
+
+    def __add__(self, other: _Pass) -> _Pass:
+        return _Pass(
+            self.corrected + other.corrected,
+            self.shown + other.shown,
+            self.noise + other.noise,
+            self.log_likelihood + other.log_likelihood,
+            self.rows + other.rows,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """Both solutions, and the sums beside them."""
+
+    best: Point
+    naive: Point
+    noise: Noise
+    log_likelihood: float
+    rows: float
+
+
+def streamed(equations: Equations) -> Streamed:
+    """Return the solution of all cells; `best.solved` tells whether there is one."""
+    sample = equations.sample
+    naive = naive_fit(sample, np.zeros(equations.size))
+    best = solved(sample, naive.beta)
+    if not best.solved:
+        best = replace(naive, solved=False)
+    del sample
+    equations.forget()
+    for _ in range(MOST_PASSES):
+        sums = reduce(add, (_summed(block, best.beta, naive.beta) for block in equations.blocks()))
+        best, naive = replace(best, sums=sums.corrected), replace(naive, sums=sums.shown)
+        steps = [newton_step(equations, point) for point in (best, naive)]
+        if not np.isfinite(steps[0]).all():
+            break
+        if _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < 1e-4:
+            best, naive = _moved(best, steps[0]), _moved(naive, steps[1])
+            best = replace(best, solved=best.definite)
+            return Streamed(best, naive, sums.noise, sums.log_likelihood, sums.rows)
+        best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
+    return Streamed(replace(best, solved=False), naive, sums.noise, sums.log_likelihood, sums.rows)
+
+
+def _summed(block: Block, beta: FloatArray, shown: FloatArray) -> _Pass:
+    noise, likelihood = block.score_noise(beta), block.log_likelihood(beta)
+    return _Pass(block.sums(beta), block.sums(shown, 0.0), noise, likelihood, float(block.cells.count.sum()))
+
+
+def _moved(point: Point, step: FloatArray) -> Point:
+    return replace(point, beta=point.beta + step)
+
+
+def _nothing_left(equations: Equations, point: Point, step: FloatArray, noise: Noise) -> bool:
+    if not equations.family.curved:
+        return equations.reach(step) < NOTHING * EDGE
+    if not point.definite:
+        return False
+    inverse = bread(point)
+    smallest = np.sqrt(np.diag(inverse @ noise.population @ inverse)[point.free].min())
+    return bool(equations.reach(step) ** 2 <= NOTHING * smallest)
