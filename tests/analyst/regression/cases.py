@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,20 @@ def cells_of(case: Case) -> Cells:
         channels = case["channels"]
         states = list(itertools.product(*(range(channel["m"]) for channel in channels)))
         told = [_told(channel, columns) for channel in channels]
-        weights = np.array([[np.prod([t[0][r, k] for t, k in zip(told, s, strict=True)]) for s in states] for r in range(R)])
-        chances = np.array([[np.prod([t[1][r, k] for t, k in zip(told, s, strict=True)]) for s in states] for r in range(R)])
+        weights, chances = (
+            np.array([[_joint(t, r, s) for s in states] for r in range(R)]) for t in zip(*told, strict=True)
+        )
         published = np.array([states.index(tuple(columns[c["column"]][r] for c in channels)) for r in range(R)])
         group = naive = None
-    design = np.array([[[_term(t, columns, r, s) for t in case["design"]] for s in states] for r in range(R)], dtype=float)
+    terms = case["design"]
+    design = np.array([[[_term(term, columns, r, s) for term in terms] for s in states] for r in range(R)], dtype=float)
     outcome = np.array([[_outcome(case["outcome"], columns, r, s) for s in states] for r in range(R)], dtype=float)
     used = None
     if "use" in case:
         used = np.array([[_used(case["use"], s) for s in states] for _ in range(R)])
     offset = None
     if "offset" in case:
-        offset = np.array(columns[case["offset"]["column"]] if isinstance(case["offset"], dict) else columns[case["offset"]])[:, None]
+        offset = np.array(columns[case["offset"]["column"]])[:, None]
     count = np.array(columns["count"], dtype=float)
     if (design == design[:, :1]).all():
         design = design[:, :1]
@@ -98,6 +101,10 @@ def cells_of(case: Case) -> Cells:
         offset=offset,
         group=group,
     )
+
+
+def _joint(told: tuple[FloatArray, ...], r: int, state: tuple[int, ...]) -> float:
+    return float(np.prod([t[r, k] for t, k in zip(told, state, strict=True)]))
 
 
 def _told(channel: Case, columns: Case) -> tuple[FloatArray, FloatArray]:
@@ -143,6 +150,4 @@ def shared(cells: Cells) -> Cells:
     R = cells.count.size
     key = np.hstack([cells.design.reshape(R, -1), cells.outcome.reshape(R, -1)])
     _, first, pattern = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    from dataclasses import replace
-
     return replace(cells, design=cells.design[first], outcome=cells.outcome[first], pattern=pattern.ravel())

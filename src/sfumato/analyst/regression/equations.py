@@ -91,9 +91,10 @@ class Equations:
             self._tell(cells)
             yield from blocks_of(cells, self.family)
 
-    def rows(self) -> float:
-        """Return the sum of the weights of all rows."""
-        return float(sum(block.cells.count.sum() for block in self.blocks()))
+    def rows(self) -> tuple[float, float]:
+        """Return the sum of the weights of all rows, and the corrected one of those that count."""
+        sums = [(block.cells.count.sum(), block.corrected.sum()) for block in self.blocks()]
+        return float(sum(s[0] for s in sums)), float(sum(s[1] for s in sums))
 
     def sums(self, beta: FloatArray, share: float = 1.0) -> Sums:
         """Return U, H and their scale; on the way from the naive fit (share 0) to the corrected one (1)."""

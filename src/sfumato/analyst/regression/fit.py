@@ -37,6 +37,7 @@ def fitted(solution: Solution) -> Fit:
         population=solution.covariance.population,
         naive=solution.naive.infinite,
         rows=solution.rows,
+        used=solution.used,
         log_likelihood=solution.log_likelihood,
         information=best.sums.information,
         strength=strength,
@@ -44,6 +45,7 @@ def fitted(solution: Solution) -> Fit:
         intervals_by="score" if equations.whole else "wald",
         notes=notes.of_fit(equations, best, solution.covariance.table, strength),
         ends=_ends(solution, slack),
+        solution=solution,
     )
 
 

@@ -172,6 +172,7 @@ def fit_likelihood(solution: Solution, *, robust: bool = False) -> Fit:
         population=population,
         naive=solution.naive.infinite,
         rows=solution.rows,
+        used=solution.used,
         log_likelihood=at.value,
         information=at.observed,
         strength=np.full(beta.size, np.inf),
@@ -179,6 +180,7 @@ def fit_likelihood(solution: Solution, *, robust: bool = False) -> Fit:
         intervals_by="wald",
         notes=(IF_RIGHT,),
         ends=_ends(beta, table, population),
+        solution=solution,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.analyst.regression.families import Family
 from sfumato.analyst.regression.problem import Target
+from sfumato.analyst.regression.solution import Solution
 from sfumato.values.arrays import FloatArray
 
 Method = Literal["inverse", "likelihood"]
@@ -31,6 +32,7 @@ class Fit:
     population: FloatArray  # (q, q) covariance where the rows are a sample
     naive: FloatArray  # (q,) the fit that takes what is published as true
     rows: float  # the sum of the weights
+    used: float  # the corrected sum of the weights of the rows that count: fewer where true values are missing
     log_likelihood: float  # inverse: its unbiased estimate; likelihood: its maximum
     information: FloatArray  # (q, q) H: of the inverse method as estimated, of the likelihood as observed
     strength: FloatArray  # (q,) of H in the direction of each coefficient, over its noise; inf where it has none
@@ -38,6 +40,7 @@ class Fit:
     intervals_by: Intervals
     notes: tuple[str, ...]
     ends: Callable[[Target, float], FloatArray] = field(repr=False)  # of `interval`
+    solution: Solution = field(repr=False)  # of the inverse equations, for tests and effects
 
     def covariance(self, target: Target) -> FloatArray:
         """Return the covariance of the coefficients, (q, q)."""

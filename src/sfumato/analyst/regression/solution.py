@@ -26,6 +26,7 @@ class Solution:
     covariance: Noise  # of the coefficients
     log_likelihood: float
     rows: float
+    used: float  # the corrected number of those that count
 
     def influence(self, block: Block) -> FloatArray:
         """Return H^-1 psi of each pattern and state of a block, (G, K, q)."""
@@ -39,9 +40,9 @@ def solve(source: Source, progress: Progress | None = None) -> Solution:
         s = streamed(equations)
         require_solved(equations, s.best)
         covariance = covariances(s.best, s.noise)
-        return Solution(equations, s.best, s.naive, s.noise, covariance, s.log_likelihood, s.rows)
+        return Solution(equations, s.best, s.naive, s.noise, covariance, s.log_likelihood, s.rows, s.used)
     naive = naive_fit(equations, np.zeros(equations.size))
     best = require_solved(equations, solved(equations, naive.beta))
     noise = equations.score_noise(best.beta)
     likelihood = equations.log_likelihood(best.beta)
-    return Solution(equations, best, naive, noise, covariances(best, noise), likelihood, equations.rows())
+    return Solution(equations, best, naive, noise, covariances(best, noise), likelihood, *equations.rows())

@@ -30,6 +30,7 @@ class _Pass:
     noise: Noise
     log_likelihood: float
     rows: float
+    used: float
 
     def __add__(self, other: _Pass) -> _Pass:
         return _Pass(
@@ -38,6 +39,7 @@ class _Pass:
             self.noise + other.noise,
             self.log_likelihood + other.log_likelihood,
             self.rows + other.rows,
+            self.used + other.used,
         )
 
 
@@ -50,6 +52,7 @@ class Streamed:
     noise: Noise
     log_likelihood: float
     rows: float
+    used: float
 
 
 def streamed(equations: Equations) -> Streamed:
@@ -70,14 +73,15 @@ def streamed(equations: Equations) -> Streamed:
         if _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < 1e-4:
             best, naive = _moved(best, steps[0]), _moved(naive, steps[1])
             best = replace(best, solved=best.definite)
-            return Streamed(best, naive, sums.noise, sums.log_likelihood, sums.rows)
+            return Streamed(best, naive, sums.noise, sums.log_likelihood, sums.rows, sums.used)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
-    return Streamed(replace(best, solved=False), naive, sums.noise, sums.log_likelihood, sums.rows)
+    return Streamed(replace(best, solved=False), naive, sums.noise, sums.log_likelihood, sums.rows, sums.used)
 
 
 def _summed(block: Block, beta: FloatArray, shown: FloatArray) -> _Pass:
     noise, likelihood = block.score_noise(beta), block.log_likelihood(beta)
-    return _Pass(block.sums(beta), block.sums(shown, 0.0), noise, likelihood, float(block.cells.count.sum()))
+    rows, used = float(block.cells.count.sum()), float(block.corrected.sum())
+    return _Pass(block.sums(beta), block.sums(shown, 0.0), noise, likelihood, rows, used)
 
 
 def _moved(point: Point, step: FloatArray) -> Point:
