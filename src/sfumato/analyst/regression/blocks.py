@@ -54,6 +54,16 @@ class Noise:
 
 
 @dataclass(frozen=True, eq=False)
+class Weighted:
+    """Weights of the rows of the design: one for each pattern, and state if the design depends on it."""
+
+    rows: FloatArray  # (n,) N
+    outcome: FloatArray  # (n, equations) the sum of N Y
+    size: FloatArray  # (n,) the sum of omega |b|
+    base: float  # the sum of N base(Y)
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Cells, with what is summed over those of a pattern once and for all."""
 
@@ -128,33 +138,51 @@ class Block:
         total = amount if self.cells.pattern is None else _by(self.cells.pattern, amount, self.patterns)
         return total if self.used is None else total * self.used
 
-    def mixed(self, share: float) -> FloatArray:
-        """Return N on the way from the naive fit (0) to the corrected one (1)."""
-        if share == 1:
-            return self.corrected
-        return self.shown if share == 0 else (1 - share) * self.shown + share * self.corrected
+    @cached_property
+    def _corrected_rows(self) -> Weighted:
+        return self._weighted(self.corrected, self.absolute)
+
+    @cached_property
+    def _shown_rows(self) -> Weighted:
+        return self._weighted(self.shown, self.shown)
+
+    def weighted(self, share: float) -> Weighted:
+        """Return the rows of the design with N, on the way from the naive fit (0) to the corrected one (1)."""
+        if share in (0, 1):
+            return self._corrected_rows if share else self._shown_rows
+        return self._weighted((1 - share) * self.shown + share * self.corrected, self.absolute)
+
+    def _weighted(self, N: FloatArray, size: FloatArray) -> Weighted:
+        """Add up the states where the design does not depend on them."""
+        outcome = N[..., None] * self.indicated if self.told_apart else (N[:, None, :] @ self.indicated)
+        base = float((N * self.family.base(self.cells.outcome)).sum())
+        if not self.told_apart:
+            N, size = N @ np.ones(N.shape[1]), size @ np.ones(N.shape[1])
+        e = self.family.equations
+        return Weighted(N.reshape(-1), np.ascontiguousarray(outcome).reshape(-1, e), size.reshape(-1), base)
 
     # --- at given coefficients ---------------------------------------------------------------------------------------
 
     def predictor(self, beta: FloatArray, design: FloatArray | None = None) -> FloatArray:
         """Return eta, (G, K or 1, equations)."""
         design = self.cells.design if design is None else design
-        eta = design @ beta.reshape(self.family.equations, -1).T
+        eta = (_flat(design) @ beta.reshape(self.family.equations, -1).T).reshape(*design.shape[:2], -1)
         return eta if self.cells.offset is None else eta + self.cells.offset[..., None]
 
     def sums(self, beta: FloatArray, share: float = 1.0) -> Sums:
         """Return U, H and the scale; of the naive fit where `share` is 0."""
-        mu = self.family.mean(self.predictor(beta))
-        weight, N = self.family.weight(mu), self.mixed(share)
-        size = self.absolute if share else N
-        outcome = (N[..., None] * self.indicated).reshape(*N.shape, -1)
-        if not self.told_apart:
-            outcome, N, size = (a.sum(axis=1, keepdims=True) for a in (outcome, N, size))
-        design, residual = _flat(self.cells.design), _flat(outcome - N[..., None] * mu)
-        weight = weight.reshape(-1, *weight.shape[2:])
-        diagonal = np.einsum("nee->ne", weight) * size.reshape(-1, 1)
-        scale = (diagonal.T @ design**2).ravel()
-        return Sums((residual.T @ design).ravel(), gram(design, weight * N.reshape(-1, 1, 1)), scale)
+        mu = _flat(self.family.mean(self.predictor(beta)))
+        weighted, design, weight = self.weighted(share), _flat(self.cells.design), self.family.weight(mu)
+        residual = weighted.outcome - weighted.rows[:, None] * mu
+        information = gram(design, weight * weighted.rows[:, None, None])
+        return Sums((residual.T @ design).ravel(), information, self._scale(weighted, weight, information))
+
+    def _scale(self, weighted: Weighted, weight: FloatArray, information: FloatArray) -> FloatArray:
+        """Return the sum of |b| h_jj; where the design does not depend on the state nothing cancels, and H has it."""
+        if not self.told_apart and self.used is None:
+            return np.diag(information)
+        diagonal = np.einsum("nee->ne", weight) * weighted.size[:, None]
+        return np.asarray((diagonal.T @ _flat(self.cells.design) ** 2).ravel())
 
     def residual(self, beta: FloatArray) -> FloatArray:
         """Return Y - mu, (G, K, equations); 0 where psi is."""
@@ -178,11 +206,13 @@ class Block:
 
     def log_likelihood(self, beta: FloatArray, share: float = 1.0) -> float:
         """Return the sum of N log p(Y | eta)."""
-        return float((self.mixed(share) * self.family.log_density(self.cells.outcome, self.predictor(beta))).sum())
+        eta, weighted = self.predictor(beta), self.weighted(share)
+        total = (weighted.outcome * _flat(eta)).sum() - weighted.rows @ self.family.cumulant(eta).reshape(-1)
+        return float(total) + weighted.base
 
     def reach(self, step: FloatArray) -> float:
         """Return how far a step moves any linear predictor."""
-        moved = self.cells.design @ step.reshape(self.family.equations, -1).T
+        moved = _flat(self.cells.design) @ step.reshape(self.family.equations, -1).T
         return float(np.abs(moved).max(initial=0))
 
     # --- noise -------------------------------------------------------------------------------------------------------
@@ -192,7 +222,7 @@ class Block:
         if self.told_apart or self.cells.draw is not None or self.cells.cluster is not None:
             return self.noise(self.psi(beta))
         residual, design = self.residual(beta), self.cells.design[:, 0]
-        within = np.einsum("gk,gke,gkf->gef", self.squared, residual, residual)
+        within = np.swapaxes(self.squared[..., None] * residual, 1, 2) @ residual
         population = gram(design, self._residual_pairs(residual))
         return Noise(population - gram(design, within), population)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln, log_expit
+from scipy.special import expit, gammaln
 
 from sfumato.values.arrays import FloatArray
 
@@ -46,8 +46,16 @@ class Family(ABC):
         """Return -d residual/d eta, (..., equations, equations)."""
 
     @abstractmethod
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return A, (...), with log p(Y | eta) = Y eta - A(eta) + `base(Y)`."""
+
+    def base(self, outcome: FloatArray) -> FloatArray:
+        """Return what log p has beside, (...), which no coefficient depends on."""
+        return np.zeros_like(outcome)
+
     def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
         """Return log p(Y | eta), (...)."""
+        return np.asarray((self.indicated(outcome) * eta).sum(axis=-1) - self.cumulant(eta) + self.base(outcome))
 
     def indicated(self, outcome: FloatArray) -> FloatArray:
         """Return what the mean is the mean of, (..., equations)."""
@@ -68,10 +76,9 @@ class Logistic(Family):
         """Return mu (1 - mu)."""
         return (mu * (1 - mu))[..., None]
 
-    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
-        """Return Y log mu + (1 - Y) log(1 - mu)."""
-        eta = eta[..., 0]
-        return np.asarray(outcome * log_expit(eta) + (1 - outcome) * log_expit(-eta))
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return log(1 + e^eta)."""
+        return np.asarray(np.logaddexp(0, eta[..., 0]))
 
 
 @dataclass(frozen=True)
@@ -88,9 +95,13 @@ class Poisson(Family):
         """Return mu."""
         return mu[..., None]
 
-    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
-        """Return Y eta - e^eta - log Y!."""
-        return np.asarray(outcome * eta[..., 0] - self.mean(eta[..., 0]) - gammaln(outcome + 1))
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return e^eta."""
+        return self.mean(eta[..., 0])
+
+    def base(self, outcome: FloatArray) -> FloatArray:
+        """Return -log Y!."""
+        return np.asarray(-gammaln(outcome + 1))
 
 
 @dataclass(frozen=True)
@@ -108,9 +119,13 @@ class Linear(Family):
         """Return 1."""
         return np.ones_like(mu)[..., None]
 
-    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
-        """Return -(Y - eta)^2/2."""
-        return -((outcome - eta[..., 0]) ** 2) / 2
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return eta^2/2."""
+        return np.asarray(eta[..., 0] ** 2 / 2)
+
+    def base(self, outcome: FloatArray) -> FloatArray:
+        """Return -Y^2/2."""
+        return np.asarray(-(outcome**2) / 2)
 
 
 @dataclass(frozen=True)
@@ -135,11 +150,10 @@ class Multinomial(Family):
         """Return diag(mu) - mu mu'."""
         return np.asarray(mu[..., None] * np.eye(self.equations) - mu[..., :, None] * mu[..., None, :])
 
-    def log_density(self, outcome: FloatArray, eta: FloatArray) -> FloatArray:
-        """Return eta_Y - log(1 + sum_j e^eta_j)."""
+    def cumulant(self, eta: FloatArray) -> FloatArray:
+        """Return log(1 + sum_j e^eta_j)."""
         top = np.maximum(eta.max(axis=-1), 0)
-        total = top + np.log(np.exp(-top) + np.exp(eta - top[..., None]).sum(axis=-1))
-        return np.asarray((self.indicated(outcome) * eta).sum(axis=-1) - total)
+        return np.asarray(top + np.log(np.exp(-top) + np.exp(eta - top[..., None]).sum(axis=-1)))
 
     def indicated(self, outcome: FloatArray) -> FloatArray:
         """Return 1 for the class that it is, and 0 for the others."""

@@ -21,7 +21,7 @@ from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.solving import EDGE, Point, solved
 from sfumato.values.arrays import FloatArray
 
-CLOSE = 1e-9
+CLOSE = 1e-7
 """How near an end is found, in standard errors."""
 MOST_TRIES = 60
 
@@ -36,7 +36,7 @@ class _Profile:
     best: Point
 
     def __post_init__(self) -> None:
-        self._near = {float(self.best.beta[self.j]): self.best.beta}
+        self._near = {float(self.best.beta[self.j]): self.best}
 
     def __call__(self, b: float) -> float:
         """Return T(b); nan where the others have no solution."""
@@ -48,11 +48,11 @@ class _Profile:
     def _solved(self, b: float) -> Point:
         held = np.zeros(self.equations.size, dtype=np.bool_)
         held[self.j] = True
-        start = self._near[min(self._near, key=lambda known: abs(known - b))].copy()
-        start[self.j] = b
-        point = solved(self.equations, start, held=held)
+        near = self._near[min(self._near, key=lambda known: abs(known - b))]
+        start = near.beta + (b - near.beta[self.j]) * direction(near, self.j)
+        point = solved(self.equations, np.where(near.edge, near.beta, start) if near.edge.any() else start, held=held)
         if point.solved:
-            self._near[b] = point.beta
+            self._near[b] = point
         return point
 
 
@@ -116,15 +116,16 @@ def _end(profile: _Profile, estimate: float, side: float, z: float, error: float
     def beyond(b: float) -> float:
         return -side * profile(b) - z
 
-    bracket = _bracketed(beyond, estimate, side, z * error, limit)
+    at_estimate = beyond(estimate) if profile.best.edge[profile.j] else -z
+    bracket = _bracketed(beyond, estimate, at_estimate, side, z * error, limit)
     return bracket if isinstance(bracket, float) else _crossing(beyond, *bracket, CLOSE * error)
 
 
 def _bracketed(
-    beyond: Callable[[float], float], estimate: float, side: float, stride: float, limit: float
+    beyond: Callable[[float], float], estimate: float, value: float, side: float, stride: float, limit: float
 ) -> float | tuple[float, float, float, float]:
     """Return (inner, its value, outer, its value) around the end, or an infinity if there is none before the limit."""
-    inner, value, shortest = estimate, beyond(estimate), stride / 100
+    inner, shortest = estimate, stride / 100
     while stride > shortest:
         outer = min(inner + stride, limit) if side > 0 else max(inner - stride, limit)
         new = beyond(outer)

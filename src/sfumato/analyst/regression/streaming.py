@@ -21,6 +21,8 @@ from sfumato.values.arrays import FloatArray
 MOST_PASSES = 15
 NOTHING = 1e-7
 """Of the smallest standard error: what the last step may leave."""
+SMALL = 1e-4
+"""How far the last step of the naive fit may move a linear predictor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +30,14 @@ class _Pass:
     corrected: Sums
     shown: Sums
     noise: Noise
-    log_likelihood: float
-    rows: float
-    used: float
+    totals: FloatArray  # the log-likelihood, the rows, those that count
 
     def __add__(self, other: _Pass) -> _Pass:
         return _Pass(
             self.corrected + other.corrected,
             self.shown + other.shown,
             self.noise + other.noise,
-            self.log_likelihood + other.log_likelihood,
-            self.rows + other.rows,
-            self.used + other.used,
+            self.totals + other.totals,
         )
 
 
@@ -64,24 +62,27 @@ def streamed(equations: Equations) -> Streamed:
         best = replace(naive, solved=False)
     del sample
     equations.forget()
-    for _ in range(MOST_PASSES):
-        sums = reduce(add, (_summed(block, best.beta, naive.beta) for block in equations.blocks()))
+    for number in range(MOST_PASSES):
+        last = number > 0  # the first pass is never the last one: it does without the noise
+        sums = reduce(add, (_summed(block, best.beta, naive.beta, last) for block in equations.blocks()))
         best, naive = replace(best, sums=sums.corrected), replace(naive, sums=sums.shown)
         steps = [newton_step(equations, point) for point in (best, naive)]
         if not np.isfinite(steps[0]).all():
             break
-        if _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < 1e-4:
-            best, naive = _moved(best, steps[0]), _moved(naive, steps[1])
-            best = replace(best, solved=best.definite)
-            return Streamed(best, naive, sums.noise, sums.log_likelihood, sums.rows, sums.used)
+        if last and _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < SMALL:
+            best = replace(_moved(best, steps[0]), solved=best.definite)
+            return Streamed(best, _moved(naive, steps[1]), sums.noise, *sums.totals)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
-    return Streamed(replace(best, solved=False), naive, sums.noise, sums.log_likelihood, sums.rows, sums.used)
+    return Streamed(replace(best, solved=False), naive, sums.noise, *sums.totals)
 
 
-def _summed(block: Block, beta: FloatArray, shown: FloatArray) -> _Pass:
-    noise, likelihood = block.score_noise(beta), block.log_likelihood(beta)
-    rows, used = float(block.cells.count.sum()), float(block.corrected.sum())
-    return _Pass(block.sums(beta), block.sums(shown, 0.0), noise, likelihood, rows, used)
+def _summed(block: Block, beta: FloatArray, shown: FloatArray, last: bool) -> _Pass:
+    corrected, naive = block.sums(beta), block.sums(shown, 0.0)
+    if not last:
+        nothing = np.zeros_like(corrected.information)
+        return _Pass(corrected, naive, Noise(nothing, nothing), np.zeros(3))
+    totals = (block.log_likelihood(beta), block.cells.count.sum(), block.corrected.sum())
+    return _Pass(corrected, naive, block.score_noise(beta), np.array(totals, dtype=np.float64))
 
 
 def _moved(point: Point, step: FloatArray) -> Point:
