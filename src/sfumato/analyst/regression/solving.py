@@ -98,7 +98,7 @@ def newton(
         if not np.isfinite(size):
             return point
         if size <= STILL or (last <= NEARLY_STILL and size >= last / 2):  # rounding keeps it from getting smaller
-            return replace(point, solved=point.definite and _outward(point))
+            return replace(point, solved=point.definite and outward(point))
         moved = _halved(equations, point, step, share)
         point = closed_edges(equations, moved)
         if point is not moved:
@@ -155,7 +155,7 @@ def closed_edges(equations: Equations, point: Point) -> Point:
     return replace(point, beta=beta, free=point.free & ~gone, edge=point.edge | gone)
 
 
-def _outward(point: Point) -> bool:
+def outward(point: Point) -> bool:
     """Return whether all coefficients at the edge would go on outwards, or rest there."""
     push = (np.sign(point.beta) * point.sums.score)[point.edge]
     return bool((push >= -1e-6 * (1 + np.sqrt(point.sums.scale[point.edge]))).all())

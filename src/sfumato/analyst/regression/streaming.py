@@ -14,13 +14,15 @@ import numpy as np
 
 from sfumato.analyst.regression.blocks import Block, Noise, Sums
 from sfumato.analyst.regression.equations import Equations
-from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, solved
+from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, outward, solved
 from sfumato.analyst.regression.variance import bread
 from sfumato.values.arrays import FloatArray
 
 MOST_PASSES = 15
 NOTHING = 1e-7
 """Of the smallest standard error: what the last step may leave."""
+NEAR_EDGE = 5.0
+"""Where a level starts that ran off in the sample."""
 SMALL = 1e-4
 """How far the last step of the naive fit may move a linear predictor."""
 
@@ -57,9 +59,7 @@ def streamed(equations: Equations) -> Streamed:
     """Return the solution of all cells; `best.solved` tells whether there is one."""
     sample = equations.sample
     naive = naive_fit(sample, np.zeros(equations.size))
-    best = solved(sample, naive.beta)
-    if not best.solved:
-        best = replace(naive, solved=False)
+    best, naive = (_start(point) for point in (solved(sample, naive.beta), naive))
     del sample
     equations.forget()
     for number in range(MOST_PASSES):
@@ -70,10 +70,16 @@ def streamed(equations: Equations) -> Streamed:
         if not np.isfinite(steps[0]).all():
             break
         if last and _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < SMALL:
-            best = replace(_moved(best, steps[0]), solved=best.definite)
+            best = replace(_moved(best, steps[0]), solved=best.definite and outward(best))
             return Streamed(best, _moved(naive, steps[1]), sums.noise, *sums.totals)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
     return Streamed(replace(best, solved=False), naive, sums.noise, *sums.totals)
+
+
+def _start(point: Point) -> Point:
+    """Return where to start on all cells: a level that ran off in the sample need not do so there."""
+    beta = np.where(point.edge, np.sign(point.beta) * NEAR_EDGE, point.beta) if point.solved else 0 * point.beta
+    return Point(beta, np.ones_like(point.free), np.zeros_like(point.edge), point.sums)
 
 
 def _summed(block: Block, beta: FloatArray, shown: FloatArray, last: bool) -> _Pass:
