@@ -15,6 +15,7 @@ from sfumato.analyst.regression.effects import standardised
 from sfumato.analyst.regression.families import Linear, Logistic, Poisson
 from sfumato.analyst.regression.fit import fit
 from sfumato.analyst.regression.problem import Buckets, Cells, Whole
+from sfumato.analyst.regression.result import Fit
 from sfumato.errors import CannotMeet, SingularMatrix, UsageError
 from tests.analyst.regression.cases import CASES, source_of
 from tests.analyst.regression.made import Model, uniform
@@ -76,12 +77,26 @@ def test_weak_information_is_told() -> None:
     assert any("says little about" in note and "x1" in note for note in found.notes)
 
 
+def few_rows_in_two_levels(published: list[list[int]]) -> Fit:
+    """Return the fit of 320 rows with a number and a randomized covariate of two levels."""
+    design = np.array([[[1.0, w, 0], [1.0, w, 1]] for w in np.repeat([-1.0, 0, 1, 2], 2)])
+    model = Model(Logistic(), design, (np.arange(8) % 2.0)[:, None], uniform(2, 0.2), (False, False, True))
+    return fit(model.source(np.array(published, dtype=float)))
+
+
 def test_another_solution_may_be_near() -> None:
     """H is not definite everywhere within three standard errors."""
-    levels = np.array([[[1.0, 0.0], [1.0, 1.0]]])
-    model = Model(Logistic(), np.tile(levels, (2, 1, 1)), np.array([[0.0], [1.0]]), uniform(2, 0.2), (False, True))
-    found = fit(model.source(np.array([[120.0, 85.0], [108.0, 87.0]])))
-    assert any("may have another solution" in note for note in found.notes)
+    found = few_rows_in_two_levels([[27, 13], [31, 9], [16, 24], [27, 13], [20, 20], [22, 18], [20, 20], [18, 22]])
+    assert any("may have another solution within three standard errors" in note for note in found.notes)
+
+
+def test_a_reference_level_without_events() -> None:
+    """Then the intercept runs off, which is no level: another level can be the reference."""
+    with pytest.raises(
+        CannotMeet, match=r"the reference level that x2 is compared with.*\nTake another level"
+    ) as caught:
+        few_rows_in_two_levels([[17, 23], [13, 27], [18, 22], [16, 24], [18, 22], [17, 23], [22, 18], [14, 26]])
+    assert caught.value.exit_code == 1
 
 
 def test_few_rows_are_told() -> None:

@@ -4,7 +4,7 @@ The step is shortened so that no linear predictor moves by more than 1.5, and ha
 grows by more than half. Where the corrected events of a level are not positive its coefficient runs to -inf (and to inf
 where the events that did not happen are not): that is the negative count of a regression, and no error. Such an
 indicator is held at the edge, +-20, and the others go on. A solution counts only if H is positive definite on the free
-coefficients and what is held at the edge would go on outwards.
+coefficients, what is held at the edge would go on outwards, and the others do not depend on where the edge is.
 
 Where Newton fails, weights move from the naive ones to the corrected ones in five stages: in expectation both parts are
 concave, so the path is regular.
@@ -24,6 +24,8 @@ from sfumato.values.arrays import BoolArray, FloatArray
 EDGE = 20.0
 """An indicator's coefficient beyond it is infinite: e^-20 of a level's rows is no event."""
 LONGEST_MOVE = 1.5
+LEANS = 0.01
+"""How far a coefficient may move when the edge moves by one."""
 STILL = 1e-12
 NEARLY_STILL = 1e-8
 MOST_STEPS = 120
@@ -98,7 +100,7 @@ def newton(
         if not np.isfinite(size):
             return point
         if size <= STILL or (last <= NEARLY_STILL and size >= last / 2):  # rounding keeps it from getting smaller
-            return replace(point, solved=point.definite and outward(point))
+            return replace(point, solved=point.definite and settled(point))
         moved = _halved(equations, point, step, share)
         point = closed_edges(equations, moved)
         if point is not moved:
@@ -155,16 +157,30 @@ def closed_edges(equations: Equations, point: Point) -> Point:
     return replace(point, beta=beta, free=point.free & ~gone, edge=point.edge | gone)
 
 
-def outward(point: Point) -> bool:
-    """Return whether all coefficients at the edge would go on outwards, or rest there."""
+def settled(point: Point) -> bool:
+    """Return whether what is held at the edge would go on outwards, and no other coefficient depends on the edge."""
     push = (np.sign(point.beta) * point.sums.score)[point.edge]
-    return bool((push >= -1e-6 * (1 + np.sqrt(point.sums.scale[point.edge]))).all())
+    outwards = bool((push >= -1e-6 * (1 + np.sqrt(point.sums.scale[point.edge]))).all())
+    return outwards and not _leans(point)
+
+
+def _leans(point: Point) -> bool:
+    """Return whether free coefficients move with the edge: then it is a reference level that has no events."""
+    across = point.sums.information[np.ix_(point.free, point.edge)]
+    return bool(np.abs(np.linalg.solve(point.inner, across)).max(initial=0) > LEANS)
 
 
 def require_solved(equations: Equations, point: Point) -> Point:
     """Raise CannotMeet unless the point is a solution."""
     if point.solved:
         return point
+    if point.definite and point.edge.any() and _leans(point):
+        named = ", ".join(equations.names[j] for j in np.flatnonzero(point.edge))
+        raise CannotMeet(
+            f"The release does not say: the reference level that {named} is compared with has no events left after "
+            "correction, or nothing else.",
+            "Take another level as the reference, or merge it with one.",
+        )
     raise CannotMeet(_why_not(equations, point), "Use fewer levels, family 'linear', or fewer randomized columns.")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.analyst.regression.blocks import Block, Noise, Sums
 from sfumato.analyst.regression.equations import Equations
-from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, outward, solved
+from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, settled, solved
 from sfumato.analyst.regression.variance import bread
 from sfumato.values.arrays import FloatArray
 
@@ -70,7 +70,7 @@ def streamed(equations: Equations) -> Streamed:
         if not np.isfinite(steps[0]).all():
             break
         if last and _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < SMALL:
-            best = replace(_moved(best, steps[0]), solved=best.definite and outward(best))
+            best = replace(_moved(best, steps[0]), solved=best.definite and settled(best))
             return Streamed(best, _moved(naive, steps[1]), sums.noise, *sums.totals)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
     return Streamed(replace(best, solved=False), naive, sums.noise, *sums.totals)

@@ -1,0 +1,161 @@
+"""Errors and intervals over many releases: each family, each place of the noise, both targets.
+
+A table is drawn from a population, and a release from the table. beta_hat - beta_T (the coefficients of the table) and
+beta_hat - beta_0 (those of the population) are looked at in units of their estimated covariances:
+
+    spread  sum over releases of d'Cov^-1 d      chi-square with (coefficients x releases) degrees of freedom
+    centre  releases * mean(d)'Cov^-1 mean(d)    chi-square with as many as there are coefficients
+
+A test fails by chance in 1 of 10,000. Planted errors of 15%, of standard errors or of coefficients, must fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
+from sfumato.analyst.regression.fit import fit
+from sfumato.analyst.regression.problem import Target
+from sfumato.analyst.regression.solution import solve
+from sfumato.values.arrays import FloatArray
+from tests.analyst.regression.made import Model, uniform
+from tests.conftest import slow
+
+CHANCE = 1e-4
+W = np.array([-1.5, -0.5, 0.5, 1.5])
+FINE = np.array([[0.75, 0.1, 0.1], [0.1, 0.65, 0.15], [0.15, 0.25, 0.75]])
+
+
+@dataclass
+class Study:
+    """A model, and the chance of each pattern and state in the population, (G, K)."""
+
+    model: Model
+    chances: FloatArray
+    rows: int
+
+
+def outcome(family: Family) -> Study:
+    """Return a study with a randomized outcome; the model need not be right for its equations to have a root."""
+    design = np.stack([np.ones(4), W], axis=-1)[:, None]
+    values = {
+        "logistic": [[0.0, 1, 1]],
+        "multinomial": [[0.0, 1, 2]],
+        "linear": [[0.0, 1, 4]],
+        "poisson": [[0.0, 1, 3]],
+    }
+    odds = np.exp(np.stack([0 * W, 0.3 + 0.4 * W, -0.2 - 0.3 * W], axis=1))
+    chances = odds / odds.sum(axis=1, keepdims=True) / 4
+    return Study(Model(family, design, np.array(values[family.name]), FINE), chances, 6000)
+
+
+def covariate(family: Family) -> Study:
+    """Return a study with a randomized covariate of three, and an untouched outcome."""
+    ys = {"logistic": [0.0, 1], "multinomial": [0.0, 1, 2], "linear": [-1.0, 0, 2], "poisson": [0.0, 1, 2, 4]}[
+        family.name
+    ]
+    pairs = [(w, y) for w in W for y in ys]
+    level = np.eye(3)[:, 1:]
+    design = np.array([[[1, w, *level[k]] for k in range(3)] for w, _ in pairs])
+    weight = np.array(
+        [[np.exp(-0.1 * y + y * (0.3 * w + [0, 0.3, -0.3][k]) / max(ys)) for k in range(3)] for w, y in pairs]
+    )
+    outcomes = np.array([[y] for _, y in pairs])
+    return Study(Model(family, design, outcomes, FINE), weight / weight.sum(), 12000)
+
+
+def both(family: Family) -> Study:
+    """Return a study with a covariate of two and an outcome of three randomized by themselves: six states."""
+    values = {"logistic": [0.0, 1, 1], "multinomial": [0.0, 1, 2], "linear": [0.0, 1, 4], "poisson": [0.0, 1, 3]}
+    states = [(x, y) for x in range(2) for y in range(3)]
+    design = np.array([[[1, w, x] for x, _ in states] for w in W])
+    chances = np.array([[np.exp(y * (0.2 * w + 0.3 * x - 0.2) - 0.2 * x) for x, y in states] for w in W])
+    numbers = np.array([[values[family.name][y] for _, y in states]])
+    return Study(Model(family, design, numbers, np.kron(uniform(2, 0.7), FINE)), chances / chances.sum(), 15000)
+
+
+PLACES: dict[str, Callable[[Family], Study]] = {"outcome": outcome, "covariate": covariate, "both": both}
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (Logistic(), Multinomial(("a", "b", "c")), Linear(), Poisson())
+}
+
+
+@dataclass
+class Seen:
+    """Errors of the coefficients over releases, (releases, q), and their covariances."""
+
+    off: dict[Target, FloatArray]
+    covariance: dict[Target, FloatArray]
+    truth: FloatArray
+
+    def p_values(self, target: Target) -> tuple[float, float]:
+        """Return those of the spread and of the centre."""
+        off, covariance = self.off[target], self.covariance[target]
+        spread = np.einsum("ri,rij,rj->", off, np.linalg.inv(covariance), off)
+        tails = chi2.cdf(spread, off.size), chi2.sf(spread, off.size)
+        mean = off.mean(axis=0)
+        centre = len(off) * mean @ np.linalg.solve(covariance.mean(axis=0), mean)
+        return 2 * min(map(float, tails)), float(chi2.sf(centre, mean.size))
+
+
+def seen(study: Study, releases: int) -> Seen:
+    """Fit many releases."""
+    random, model = np.random.default_rng(21), study.model
+    truth = solve(model.truth(study.chances * study.rows)).best.beta
+    targets: tuple[Target, ...] = ("table", "population")
+    off, covariance = ({target: [] for target in targets} for _ in range(2))  # type: ignore[var-annotated]
+    for _ in range(releases):
+        table = random.multinomial(study.rows, study.chances.ravel()).reshape(study.chances.shape).astype(float)
+        own = solve(model.truth(table)).best.beta
+        found = solve(model.source(model.published(random, table)))
+        for target, right in zip(targets, (own, truth), strict=True):
+            off[target].append(found.best.beta - right)
+            covariance[target].append(found.covariance.of(target))
+    arrays = ({t: np.array(v) for t, v in values.items()} for values in (off, covariance))
+    return Seen(*arrays, truth)
+
+
+@pytest.mark.parametrize("releases", [100, slow(1000)])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_errors(family: str, place: str, releases: int) -> None:
+    """Spread and centre are as said, for both targets; errors that are 15% too small are found."""
+    found = seen(PLACES[place](FAMILIES[family]), releases)
+    for target in ("table", "population"):
+        spread, centre = found.p_values(target)
+        assert spread > CHANCE
+        assert centre > CHANCE
+        small = replace(found, covariance={t: c / 1.15**2 for t, c in found.covariance.items()})
+        assert small.p_values(target)[0] < CHANCE
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_coefficient_that_is_off(place: str) -> None:
+    """One that is 15% too large is found in the centre."""
+    found = seen(PLACES[place](Logistic()), 100)
+    largest = int(np.argmax(np.abs(found.truth) / np.sqrt(np.diag(found.covariance["table"].mean(axis=0)))))
+    shift = np.zeros_like(found.truth)
+    shift[largest] = 0.15 * found.truth[largest]
+    moved = replace(found, off={target: off + shift for target, off in found.off.items()})
+    assert moved.p_values("table")[1] < CHANCE
+
+
+@pytest.mark.parametrize("releases", [60, slow(1000)])
+@pytest.mark.parametrize("target", ["table", "population"])
+def test_score_intervals_cover(target: Target, releases: int) -> None:
+    """Of 95% intervals 95% cover, also where few rows tell of a level."""
+    study, random = replace(covariate(Logistic()), rows=1500), np.random.default_rng(22)
+    model = replace(study.model, indicator=(False, False, True, True))
+    truth = solve(model.truth(study.chances * study.rows)).best.beta
+    covered = []
+    for _ in range(releases):
+        table = random.multinomial(study.rows, study.chances.ravel()).reshape(study.chances.shape).astype(float)
+        right = truth if target == "population" else solve(model.truth(table)).best.beta
+        low, high = fit(model.source(model.published(random, table))).interval(target).T
+        covered.append((low <= right) & (right <= high))
+    assert abs(np.mean(covered) - 0.95) < 4 * np.sqrt(0.05 * 0.95 / len(covered) / 2)  # coefficients go together
