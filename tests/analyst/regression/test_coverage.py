@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.stats import chi2
 
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
@@ -93,9 +94,19 @@ class Seen:
     covariance: dict[Target, FloatArray]
     truth: FloatArray
 
+    def _seen_by(self, target: Target) -> tuple[FloatArray, FloatArray]:
+        """Return errors and covariances in the directions that have at least a hundredth of the population's variance.
+
+        Given the table some combinations of coefficients have next to no noise; what is left is of second order.
+        """
+        mean = self.covariance["population"].mean(axis=0)
+        values, vectors = eigh(self.covariance[target].mean(axis=0), mean)
+        along = vectors[:, values > 0.01]
+        return self.off[target] @ along, along.T @ self.covariance[target] @ along
+
     def p_values(self, target: Target) -> tuple[float, float]:
         """Return those of the spread and of the centre."""
-        off, covariance = self.off[target], self.covariance[target]
+        off, covariance = self._seen_by(target)
         spread = np.einsum("ri,rij,rj->", off, np.linalg.inv(covariance), off)
         tails = chi2.cdf(spread, off.size), chi2.sf(spread, off.size)
         mean = off.mean(axis=0)
