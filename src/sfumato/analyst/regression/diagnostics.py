@@ -89,7 +89,10 @@ def residuals_by_fitted(fit: Fit, groups: int = 10) -> FittedGroups:
     """
     solution = solution_of(fit)
     if solution.equations.told_apart or fit.family.equations > 1 or not solution.equations.whole:
-        raise UsageError("Groups by fitted means are for one outcome and covariates that were not randomized.")
+        raise UsageError(
+            "Groups by fitted means are for one outcome and covariates that were not randomized.",
+            "Compare this model with a larger one instead.",
+        )
     beta, blocks = solution.best.beta, list(solution.equations.blocks())
     fitted = [block.family.mean(block.predictor(beta)) for block in blocks]
     ends = np.unique(np.quantile(np.concatenate(fitted), np.arange(1, groups) / groups))
