@@ -16,6 +16,7 @@ from sfumato.analyst.regression.fit import fit
 from sfumato.analyst.regression.problem import Cells, Whole
 from sfumato.analyst.regression.result import Fit
 from sfumato.values.arrays import FloatArray
+from tests.analyst.regression.cases import CASES, source_of
 from tests.analyst.regression.made import Model, uniform
 from tests.constants import set_constants
 
@@ -182,3 +183,31 @@ def test_blocks_of_few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = fit(model.source(published))
     set_constants(monkeypatch, "sfumato.analyst.regression", NUMBERS_AT_ONCE=50, MOST_PAIRS=10)
     same(expected, fit(model.source(published)))
+
+
+def test_buckets_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a bucket may lie in several blocks and batches."""
+    whole = source_of(CASES["Anatomy, outcome"])
+    expected = fit(whole)
+    set_constants(monkeypatch, "sfumato.analyst.regression", NUMBERS_AT_ONCE=2_000)
+    same(expected, fit(whole))
+    set_constants(monkeypatch, "sfumato.analyst.regression", NUMBERS_HELD=5_000)
+    same(expected, fit(_Slices(whole)))
+
+
+@dataclass
+class _Slices:
+    """Rows, a hundred at a time."""
+
+    whole: Whole
+
+    def __post_init__(self) -> None:
+        self.names, self.indicator, self.family = self.whole.names, self.whole.indicator, self.whole.family
+        self.buckets = self.whole.buckets
+
+    def batches(self) -> Iterator[Cells]:
+        """Yield slices of all arrays."""
+        cells = self.whole.cells
+        for first in range(0, cells.count.size, 100):
+            fields = ("weights", "design", "outcome", "count", "squares", "naive", "group")
+            yield Cells(**{name: getattr(cells, name)[first : first + 100] for name in fields})

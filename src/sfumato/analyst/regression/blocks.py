@@ -285,7 +285,7 @@ def blocks_of(cells: Cells, family: Family) -> Iterator[Block]:
     """Yield the cells in blocks that can be worked on at once; cells that belong together stay together."""
     G, K = cells.design.shape[0], cells.weights.shape[1]
     at_once = max(1, NUMBERS_AT_ONCE // max(1, K * cells.design.shape[2] * family.equations))
-    if at_once >= G or not (cells.draw is None and cells.cluster is None and cells.group is None):
+    if at_once >= G or not (cells.draw is None and cells.cluster is None):
         yield Block(cells, family)
         return
     order = None if cells.pattern is None else np.argsort(cells.pattern, kind="stable")
@@ -294,7 +294,7 @@ def blocks_of(cells: Cells, family: Family) -> Iterator[Block]:
 
 
 _OF_PATTERNS = ("design", "outcome", "used", "offset")
-_OF_CELLS = ("weights", "count", "squares", "published", "naive", "chances")
+_OF_CELLS = ("weights", "count", "squares", "published", "naive", "chances", "group")
 
 
 def _part(cells: Cells, patterns: slice, order: IntArray | None) -> Cells:

@@ -157,15 +157,15 @@ def loose_errors(buckets: Buckets, blocks: Blocks, influence: Amount) -> FloatAr
     order; the farthest of all orders from the classical sum is an assignment problem. Weights of the rows are in f.
     """
     loose = strata(buckets)[1]
-    error: FloatArray | None = None
+    amounts, groups = [], []
     for block in blocks():
-        f = rows_of(block, influence(block)) * block.cells.count[:, None, None]
-        error = np.zeros(f.shape[2]) if error is None else error
         group = required_group(block.cells)
-        for g in np.unique(group[loose[group]]):
-            error += _farthest(f[group == g], buckets.compositions[g])
-    assert error is not None
-    return error
+        chosen = loose[group]
+        amounts.append((rows_of(block, influence(block)) * block.cells.count[:, None, None])[chosen])
+        groups.append(group[chosen])
+    f, group = np.concatenate(amounts), np.concatenate(groups)
+    errors = [_farthest(f[group == g], buckets.compositions[g]) for g in np.unique(group)]
+    return np.sum(errors, axis=0) if errors else np.zeros(f.shape[2])
 
 
 def _farthest(f: FloatArray, composition: FloatArray) -> FloatArray:

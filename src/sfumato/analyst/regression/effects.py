@@ -7,7 +7,7 @@ A *setting* is the design with a column set to a value for every row. With v_s t
 is the mean outcome if all rows had that value and the model held. Other columns may be randomized, so a release gives
 sum_i omega_i sum_k b_ik mu(v_s(w_i, k)' beta_hat) over the same sum. To first order its error is the sum over rows of
 
-    sum_k b_ik [ m_ik - theta + D H^-1 psi_ik ] / n        n = sum_i omega_i, D = d (n theta)/d beta
+    sum_k b_ik [ (m_ik - theta)/n + D H^-1 psi_ik ]        D = d theta/d beta
 
 so both variances are those of a sum over the rows. Differences and ratios of settings follow from the joint covariance.
 An average slope is the mean of d mu/d x: the difference of the settings x + d and x - d, over 2d, for a small d.
@@ -99,13 +99,13 @@ def _means(solution: Solution, settings: Settings) -> Effects:
     sums = [_summed(block, solution.best.beta, settings(block)) for block in solution.equations.blocks()]
     rows = sum(part[0] for part in sums)
     total, slope = np.sum([part[1] for part in sums], axis=0), np.sum([part[2] for part in sums], axis=0)
-    values, onto = total / rows, bread(solution.best) @ slope.T
+    values, onto = total / rows, bread(solution.best) @ (slope / rows).T
 
     def influence(block: Block) -> FloatArray:
         around = _predicted(block, solution.best.beta, settings(block)) - values
         if block.used is not None:
             around = around * block.used[..., None]
-        return np.asarray((around + block.psi(solution.best.beta) @ onto) / rows)
+        return np.asarray(around / rows + block.psi(solution.best.beta) @ onto)
 
     noise = solution.equations.noise(influence)
     return Effects(values, Noise(not_negative(noise.table), not_negative(noise.population)))

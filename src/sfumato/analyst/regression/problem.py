@@ -61,7 +61,7 @@ class Buckets:
 class Source(Protocol):
     """Cells in one piece, or in batches as often as asked and always in the same order.
 
-    Cells that share a draw, a cluster or a bucket lie in one batch. A batch of at most 131,072 cells, and of at most
+    Cells that share a draw or a cluster lie in one batch. A batch of at most 131,072 cells, and of at most
     four million numbers of the design, keeps memory bounded.
     """
 

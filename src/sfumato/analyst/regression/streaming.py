@@ -19,7 +19,7 @@ from sfumato.analyst.regression.variance import bread
 from sfumato.values.arrays import FloatArray
 
 MOST_PASSES = 15
-NOTHING = 1e-7
+NOTHING = 1e-10
 """Of the smallest standard error: what the last step may leave."""
 NEAR_EDGE = 5.0
 """Where a level starts that ran off in the sample."""
@@ -71,7 +71,8 @@ def streamed(equations: Equations) -> Streamed:
             break
         if last and _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < SMALL:
             best = replace(_moved(best, steps[0]), solved=best.definite and settled(best))
-            return Streamed(best, _moved(naive, steps[1]), sums.noise, *sums.totals)
+            noise = sums.noise if equations.source.buckets is None else equations.score_noise(best.beta)
+            return Streamed(best, _moved(naive, steps[1]), noise, *sums.totals)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
     return Streamed(replace(best, solved=False), naive, sums.noise, *sums.totals)
 
