@@ -19,6 +19,7 @@ from operator import add
 import numpy as np
 
 from sfumato.analyst.regression.blocks import Block, Noise, Sums, blocks_of
+from sfumato.analyst.regression.buckets import noise_of_deal
 from sfumato.analyst.regression.problem import Cells, Source
 from sfumato.values.arrays import BoolArray, FloatArray, Progress
 
@@ -27,12 +28,12 @@ NUMBERS_HELD = 12_000_000
 
 
 class Equations:
-    """The cells of a source; `whole` tells whether they are held in memory."""
+    """The cells of a source, or a sample of them; `whole` tells whether they are held in memory."""
 
-    def __init__(self, source: Source, progress: Progress | None = None) -> None:
+    def __init__(self, source: Source, progress: Progress | None = None, sample: list[Block] | None = None) -> None:
         self.source, self.family, self.progress = source, source.family, progress
-        self._held: list[Block] = []
-        self.whole = self._hold()
+        self._held: list[Block] = sample or []
+        self.whole = bool(sample) or self._hold()
         self._widest = np.max([np.abs(b.cells.design).max(axis=(0, 1), initial=0) for b in self._held], axis=0)
 
     def _hold(self) -> bool:
@@ -52,10 +53,7 @@ class Equations:
     @property
     def sample(self) -> Equations:
         """The cells at the beginning, which are in memory: where a solution is sought first."""
-        part = object.__new__(Equations)
-        part.source, part.family, part.progress = self.source, self.family, None
-        part._held, part.whole, part._widest = self._held, True, self._widest
-        return part
+        return Equations(self.source, sample=self._held)
 
     def forget(self) -> None:
         """Let go of the sample but its first cells, which tell what depends on the state."""
@@ -103,8 +101,6 @@ class Equations:
     def noise(self, amount: Callable[[Block], FloatArray]) -> Noise:
         """Return the covariance of the sum over all rows of an amount (G, K, c) of each block."""
         if self.source.buckets is not None:
-            from sfumato.analyst.regression.buckets import noise_of_deal
-
             return noise_of_deal(self.source.buckets, self.blocks, amount)
         return reduce(add, (block.noise(amount(block)) for block in self.blocks()))
 
