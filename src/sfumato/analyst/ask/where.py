@@ -136,7 +136,7 @@ def check(tree: exp.Expression, columns: Mapping[str, str], refused: tuple[str, 
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
-            _check_column(node, columns, refused)
+            check_column(node, columns, refused)
     for like in tree.find_all(exp.Like, exp.ILike):
         if number := next((c.name for c in like.find_all(exp.Column) if is_number(columns.get(c.name, ""))), None):
             raise UsageError(
@@ -208,7 +208,7 @@ def reason(problem: SqlglotError) -> str:
     return said if said and "<" not in said else "it is not complete"
 
 
-def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tuple[str, ...]) -> None:
+def check_column(node: exp.Column, columns: Mapping[str, str], randomized: tuple[str, ...]) -> None:
     name = node.name
     if node.table:
         raise UsageError(f"{node.sql()} names a table; a condition names columns only.", EXAMPLE)
