@@ -80,6 +80,11 @@ class Condition:
             result = np.minimum(result, self._truth(tree, truths))
         return result
 
+    @property
+    def of_values(self) -> tuple[Truth, ...]:
+        """All that the condition asks of hidden columns: truths for every value of the domain."""
+        return tuple(self._leaves.values())
+
     def _truth(self, node: exp.Expression, truths: tuple[bool | None, ...]) -> Truth:
         if id(node) in self._leaves:
             return self._leaves[id(node)]

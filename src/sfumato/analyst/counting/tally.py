@@ -162,7 +162,7 @@ def tallied(
     columns = iter(found.columns)
     keys = [key_of(name, next(columns), stated_order(release, name)) for name in untouched]
     truths = [key_of("", next(columns)) for _ in _atoms(condition, detail)]
-    table, place = _places(channel, columns, found.num_rows, detail)
+    table, place = places_of_rows(channel, columns, found.num_rows, detail)
     group_keys, group = distinct(keys, found.num_rows)
     groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
     patterns, pattern = distinct(truths, found.num_rows)
@@ -245,7 +245,7 @@ def unique_rows(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[
     return inverse.reshape(-1), [column[first] for column in columns]
 
 
-def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
+def places_of_rows(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
     """Return the sub-table of each row, and the place of its value among those of the sub-table."""
     place = np.zeros(rows, dtype=np.int64)
     if detail == "whole":

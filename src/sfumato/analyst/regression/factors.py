@@ -79,7 +79,7 @@ class Known:
         assert self.levels is not None
         if self.is_condition:
             return self.text if self.levels[level] else f"not {self.text}"
-        return f"{_bare(self.factor)} {label(self.levels[level])}"
+        return f"{self.factor.name or self.text} {label(self.levels[level])}"
 
     def numbers(self, values: Sequence[Any]) -> FloatArray:
         """Return values as numbers: a level by its place, -1 for another; NaN for a missing number."""
@@ -105,12 +105,6 @@ class Known:
         parts = domain.split(np.arange(domain.size, dtype=np.int32))
         own = self.domain.join([parts[domain.names.index(name)] for name in self.domain.names])
         return self.numbers(self.of_code)[own]
-
-
-def _bare(factor: Factor) -> str:
-    """Return what stands inside of C(...): the levels say that it is a category."""
-    tree = factor.tree
-    return tree.name if isinstance(tree, exp.Column) else factor.text
 
 
 # --- from the formula -------------------------------------------------------------------------------------------------

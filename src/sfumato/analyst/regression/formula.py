@@ -59,6 +59,7 @@ class Factor:
     levels: tuple[str, ...] = ()  # in their order, where the formula states it
     standard: Standard = ""
     middle: bool = False
+    name: str = ""  # what its levels are called by; "": as it is written
 
     @property
     def columns(self) -> frozenset[str]:
@@ -227,10 +228,12 @@ class _Reader:
         return self._sum(tokens, [INTERCEPT])
 
     def _sum(self, tokens: Sequence[_Token], start: list[Term]) -> list[Term]:
-        terms, cuts = dict.fromkeys(start), [(p, t.text) for p, t in _outer(tokens) if t.text in "+-"]
-        ends = [*(place for place, _ in cuts), len(tokens)]
-        first = [] if cuts and cuts[0][0] == 0 else [(-1, "+")]
-        for (place, sign), end in zip([*first, *cuts], ends[len(cuts) + 1 - len(first) - len(cuts) :], strict=True):
+        terms = dict.fromkeys(start)
+        signs = [(place, token.text) for place, token in _outer(tokens) if token.text in "+-"]
+        if not signs or signs[0][0] > 0:
+            signs.insert(0, (-1, "+"))
+        ends = [*(place for place, _ in signs[1:]), len(tokens)]
+        for (place, sign), end in zip(signs, ends, strict=True):
             part = list(tokens[place + 1 : end])
             number = part[0].text if len(part) == 1 and part[0].kind == "number" else ""
             if number not in ("", "0", "1"):
@@ -273,6 +276,8 @@ class _Reader:
         tree = _expression(tokens)
         if not is_call and isinstance(tree, _ARITHMETIC):
             raise UsageError(f"{text} is arithmetic, which + - * : are not in a formula.", f"Write I({text}).")
+        if not any(True for _ in tree.find_all(exp.Column)):
+            raise UsageError(f"{text} names no column, so it explains nothing.", EXAMPLE)
         return Factor(text, tree)
 
 
@@ -313,8 +318,7 @@ def _levels(text: str, arguments: list[list[_Token]]) -> Factor:
     if "others" in given and "sets" not in given:
         raise UsageError(f"{text}: others= goes with sets=.", "C(x, sets={'a': ['b', 'c']}, others='rest')")
     order = inner.levels or (tuple(map(str, given["sets"])) if "sets" in given else ())
-    name = f"C({_written(own)}{', sets' if 'sets' in given else ''})" if given else text
-    return Factor(name, tree, True, None if reference is None else str(reference), order)
+    return Factor(text, tree, True, None if reference is None else str(reference), order, name=inner.name or inner.text)
 
 
 def _named(text: str, tokens: list[_Token]) -> tuple[str, Any]:
@@ -363,7 +367,7 @@ def _bins(text: str, arguments: list[list[_Token]]) -> Factor:
         below = exp.LT(this=own.copy(), expression=exp.Literal.number(repr(edge)))
         case = case.when(below, exp.Literal.string(name), copy=False)
     known = exp.Not(this=exp.Is(this=own.copy(), expression=exp.Null()))
-    return Factor(text, case.when(known, exp.Literal.string(names[-1]), copy=False), True, None, names)
+    return Factor(text, case.when(known, exp.Literal.string(names[-1]), copy=False), True, None, names, name=_written(arguments[0]))
 
 
 def _standardized(kind: Standard) -> Any:

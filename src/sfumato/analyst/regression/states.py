@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -55,11 +54,6 @@ class Classes:
     def size(self) -> int:
         """The number of states."""
         return self.first.size
-
-    @property
-    def shows_states(self) -> bool:
-        """Whether every class shows a state: values are published, not sets."""
-        return self.mechanism.form == "value"
 
     def chances(self) -> FloatArray | None:
         """Return Pr[class | state], (classes, states); None where it differs between the values of a state."""
@@ -130,19 +124,18 @@ class States:
     """The states of all hidden columns of a formula; the last mechanism's run fastest."""
 
     domain: SensitiveDomain  # of all mechanisms, one after the other
-    parts: tuple[Classes, ...]
+    parts: tuple[Classes, ...]  # none where no hidden column was randomized: there are none, or they are in buckets
+    code: IntArray  # a value of the domain for each state
 
     @property
     def size(self) -> int:
         """K."""
-        return math.prod(part.size for part in self.parts)
+        return self.code.size
 
-    @cached_property
-    def code(self) -> IntArray:
-        """A value of the domain for each state."""
-        sizes = [part.mechanism.domain.size for part in self.parts]
-        grids = np.meshgrid(*(part.first for part in self.parts), indexing="ij")
-        return np.ravel_multi_index([grid.ravel() for grid in grids], sizes).astype(np.int64)
+    @property
+    def shows_states(self) -> bool:
+        """Whether every row shows a state: values are published, not sets."""
+        return all(part.mechanism.form == "value" for part in self.parts)
 
     def weights(self, classes: Sequence[IntArray]) -> FloatArray:
         """Return b, (rows, K), for the class of each row under each mechanism."""
@@ -199,13 +192,20 @@ def states_of(mechanisms: Sequence[Mechanism], functions: Sequence[FloatArray]) 
     for axis, mechanism in enumerate(mechanisms):
         seen = [np.moveaxis(code, axis, 0).reshape(sizes[axis], -1) for code in codes]
         parts.append(classes_of(mechanism, _merged(seen, sizes[axis])))
-    states = States(domain, tuple(parts))
-    if states.size > MOST_STATES:
+    states = math.prod(part.size for part in parts)
+    if states > MOST_STATES:
         raise UsageError(
-            f"The formula tells {states.size:,} combinations of randomized values apart; {MOST_STATES:,} are possible.",
+            f"The formula tells {states:,} combinations of randomized values apart; {MOST_STATES:,} are possible.",
             "Merge levels, C(x, sets={...}) or bins(x, 30, 50), or leave a randomized column out.",
         )
-    return states
+    grids = np.meshgrid(*(part.first for part in parts), indexing="ij")
+    code = np.ravel_multi_index([grid.ravel() for grid in grids], sizes) if parts else np.zeros(1)
+    return States(domain, tuple(parts), np.asarray(code).astype(np.int64))
+
+
+def states_in_buckets(domain: SensitiveDomain) -> States:
+    """Return every value as a state: the places of each value were filled by themselves."""
+    return States(domain, (), np.arange(domain.size, dtype=np.int64))
 
 
 def _merged(seen: Sequence[IntArray], size: int) -> IntArray:
