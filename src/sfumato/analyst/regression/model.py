@@ -97,10 +97,11 @@ class Model:
             return self._complete
         return np.asarray(self._complete & self.condition.selected(truths)[self.states.code])
 
-    def design(self, rows: Values) -> FloatArray:
-        """Return v, (rows, states or 1, columns)."""
+    def design(self, rows: Values, set_to: Mapping[str, float] | None = None) -> FloatArray:
+        """Return v, (rows, states or 1, columns); factors may be set to a number, or the number of a level, for all."""
         hidden = {name: np.nan_to_num(values)[None, :] for name, values in self.of_state.items()}
-        return design_of(self.columns, {**hidden, **rows})
+        fixed = {name: np.full((1, 1), value) for name, value in (set_to or {}).items()}
+        return design_of(self.columns, {**hidden, **rows, **fixed})
 
     def outcomes(self, rows: Values) -> FloatArray:
         """Return Y, (rows or 1, states or 1)."""

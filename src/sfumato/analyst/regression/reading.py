@@ -9,7 +9,7 @@ Published values that have the same weights are one class, and are counted as on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,10 @@ from sfumato.analyst.counting.counts import Counting
 from sfumato.analyst.counting.tally import Truths, numbers_in, places_of_rows
 from sfumato.analyst.grouped.dealt import Dealt, dealt
 from sfumato.analyst.randomized.channel import Channel
+from sfumato.analyst.regression.buckets import dealt_weights
+from sfumato.analyst.regression.design import Column
 from sfumato.analyst.regression.families import Family, Logistic, Poisson
-from sfumato.analyst.regression.model import Model, complete_rows
+from sfumato.analyst.regression.model import Model, Values, complete_rows
 from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.analyst.regression.states import Classes
 from sfumato.errors import UsageError
@@ -204,11 +206,20 @@ def _strange(name: str) -> Exception:
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Questions about effects: a factor set to a number, or to the number of a level, and factors with a slope."""
+
+    values: tuple[tuple[str, float], ...] = ()
+    slopes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class _Reading:
     """What cells and streams have in common: the columns, and how rows become cells."""
 
     model: Model
+    settings: Settings = field(default=Settings(), kw_only=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -238,18 +249,17 @@ class _Reading:
 
     @cached_property
     def _dealt_weights(self) -> FloatArray:
-        from sfumato.analyst.regression.buckets import dealt_weights
-
         assert self.buckets is not None
         return dealt_weights(self.buckets)
 
     @property
     def step(self) -> int:
-        """How many cells a batch has."""
+        """How many cells a batch has; designs of questions count, too."""
         told_apart = {k.text for k in self.model.hidden} & {name for c in self.model.columns for name in c.factors}
         states = self.model.states.size
         numbers = len(self.model.columns) * states if told_apart else max(len(self.model.columns), states)
-        return max(1, min(CELLS_AT_ONCE, DESIGN_AT_ONCE // numbers))
+        designs = 1 + len(self.settings.values) + len(self.settings.slopes)
+        return max(1, min(CELLS_AT_ONCE, DESIGN_AT_ONCE // (numbers * designs)))
 
     def cells(self, rows: Rows, *, patterned: bool) -> Cells:
         """Return rows multiplied out."""
@@ -272,7 +282,25 @@ class _Reading:
             offset=model.offsets(values, first.size),
             cluster=rows.together if model.cluster else None,
             group=rows.together if model.in_buckets else None,
+            settings=self._designs([(values, {name: x}) for name, x in self.settings.values], first.size),
+            slopes=self._slopes(values, first.size),
         )
+
+    def _designs(self, asked: Sequence[tuple[Values, dict[str, float]]], patterns: int) -> FloatArray | None:
+        """Return the design with a factor set to a number, for each question."""
+        if not asked:
+            return None
+        made = [self.model.design(values, set_to) for values, set_to in asked]
+        states = max(design.shape[1] for design in made)
+        return np.array([np.broadcast_to(design, (patterns, states, design.shape[2])) for design in made])
+
+    def _slopes(self, values: Values, patterns: int) -> FloatArray | None:
+        """Return the derivative of the design by a factor, for each question: columns without it have none."""
+        made = self._designs([(values, {name: 1.0}) for name in self.settings.slopes], patterns)
+        if made is not None:
+            for place, name in enumerate(self.settings.slopes):
+                made[place][..., [name not in column.factors for column in self.model.columns]] = 0.0
+        return made
 
     def _weights(self, rows: Rows) -> tuple[FloatArray, IntArray | None, FloatArray | None, FloatArray | None]:
         """Return b, the state that is shown or the weights of the naive fit, and the chances."""
@@ -421,7 +449,21 @@ def source_of(model: Model) -> CellSource | StreamSource:
     counted = rows_of(model, fetched(model.release, asked.counting, "The formula"))
     if not counted.rows.sum():
         raise UsageError("No published row is left to fit a model to.", "Choose a wider condition, or other columns.")
-    return CellSource(model, counted)
+    return CellSource(_without_empty(model, counted), counted)
+
+
+def _without_empty(model: Model, rows: Rows) -> Model:
+    """Return the model without products of levels that no row has: nothing tells their coefficients."""
+    kept = tuple(column for column in model.columns if _has_rows(column, rows))
+    return model if len(kept) == len(model.columns) else replace(model, columns=kept)
+
+
+def _has_rows(column: Column, rows: Rows) -> bool:
+    inside = np.ones(rows.size, dtype=np.bool_)
+    for name, level in column.levels:
+        if name in rows.factors:
+            inside &= rows.factors[name] == level
+    return bool(inside.any())
 
 
 def _different(asked: Asked) -> float:
