@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer, Estimator, Target
     from sfumato.analyst.associations import Comparison
     from sfumato.analyst.power import Power
+    from sfumato.analyst.regression.answer import Regression
+    from sfumato.analyst.regression.result import Intervals, Method
     from sfumato.analyst.stratified import Standard
     from sfumato.analyst.tables import JointTable
     from sfumato.analyst.two_way import Normaliser
     from sfumato.release.verify.verification import Verification
+    from sfumato.values.arrays import Progress
 
 
 def open_release(folder: str | Path, spark: SparkSession | None = None) -> Release:
@@ -173,6 +176,35 @@ class Release(CountedRelease, Result):
 
         design = Design.of(strata, standard, weight, cluster)
         return risks(self, exposed, outcome, where, design, target=target, level=level)
+
+    def regress(
+        self,
+        formula: str,
+        family: str = "logistic",
+        *,
+        where: str = "",
+        weights: str = "",
+        offset: str = "",
+        cluster: str = "",
+        method: Method = "inverse",
+        target: Target = "table",
+        level: float = 0.95,
+        interval: Intervals = "score",
+        progress: Progress | None = None,
+    ) -> Regression:
+        """Fit a model, corrected for the noise: `regress("diagnosis == 'diabetes' ~ age + C(region) * sex")`.
+
+        The outcome, covariates, or both may be randomized, or dealt to groups. `family`: logistic, multinomial, linear or
+        poisson. Formulas: `sfumato.analyst.regression.formula`. `where` is a condition on any columns; `weights` names a
+        column of survey weights, `cluster` one that tells which rows belong together (persons), `offset` is an
+        expression that is added to the linear predictor. `method`: "likelihood" for randomized outcomes alone.
+        """
+        from sfumato.analyst.regression.regress import regress
+
+        return regress(
+            self, formula, family, where=where, weights=weights, offset=offset, cluster=cluster, method=method,
+            target=target, level=level, interval=interval, progress=progress,
+        )  # fmt: skip
 
     def power(
         self,

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from sfumato.errors import UsageError
-from sfumato.show.layout import COLOURS, percent, plain
+from sfumato.show.layout import COLOURS, plain
 from sfumato.show.plots import ASIDE, CONFIG, INK, MOST_ROWS, QUIET
 
 WIDE = 380
@@ -16,8 +16,6 @@ LINE = 24
 """Pixels of a line."""
 BEYOND = 50.0
 """Ratios beyond so many times the outermost estimate are cut, with an arrow."""
-
-__all__ = ["forest", "percent"]
 
 
 def forest(

@@ -186,7 +186,7 @@ def _slopes(answer: Regression, known: Known) -> Iterator[dict[str, Any]]:
 
 def _asked(answer: Regression, settings: Settings) -> Regression:
     """Return the fit with cells that have the designs of these settings; it is not solved anew."""
-    source = replace(answer.source, settings=settings)
+    source = answer.source.asked(settings)
     solution = replace(answer.fit.solution, equations=Equations(source))
     return replace(answer, source=source, fit=replace(answer.fit, solution=solution))
 

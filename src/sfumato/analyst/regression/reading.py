@@ -359,6 +359,10 @@ class CellSource(_Reading):
     counted: Rows
     _kept: list[Cells] = field(default_factory=list)
 
+    def asked(self, settings: Settings) -> CellSource:
+        """Return the same cells with the designs of these settings."""
+        return CellSource(self.model, self.counted, settings=settings)
+
     def batches(self) -> Iterator[Cells]:
         """Yield the cells, as many at a time as can be held."""
         if self._kept:
@@ -380,6 +384,10 @@ class CellSource(_Reading):
 @dataclass(frozen=True, eq=False)
 class StreamSource(_Reading):
     """Rows that are read anew for each pass."""
+
+    def asked(self, settings: Settings) -> StreamSource:
+        """Return the same rows with the designs of these settings."""
+        return StreamSource(self.model, settings=settings)
 
     def batches(self) -> Iterator[Cells]:
         """Yield the rows in their order, those that must stay together in one batch."""
