@@ -1,4 +1,4 @@
-"""The analyst's commands: estimate, distribution, associate, power."""
+"""The analyst's commands: estimate, distribution, associate, regress, power."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sfumato.cli.base import (
     ReleasePath,
     opened_release,
     print_json,
+    progress_bar,
     split_names,
     tell,
 )
@@ -171,6 +172,39 @@ def associate(
             f"{found.naive}: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.",
         ]
     _print_table([found.what], [(m.name,) for m in found.measures], columns, figures, notes)
+
+
+def regress(
+    release: ReleasePath,
+    formula: Annotated[str, typer.Argument(help="E.g. \"diagnosis == 'diabetes' ~ age + C(region) * sex\".")],
+    family: Annotated[str, typer.Option("--family", help="logistic, multinomial, linear or poisson.")] = "logistic",
+    where: AnyWhere = "",
+    weights: Annotated[str, typer.Option("--weights", help="A column of survey weights.")] = "",
+    offset: Annotated[str, typer.Option("--offset", help="Added to the linear predictor, e.g. log(years).")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="A column that tells which rows are one person's.")] = "",
+    method: Annotated[
+        str, typer.Option("--method", help="inverse (unbiased), or likelihood, of randomized outcomes alone.")
+    ] = "inverse",
+    interval: Annotated[str, typer.Option("--interval", help="score, or wald: estimate and standard errors.")] = "score",
+    target: Target = "table",
+    level: Level = 0.95,
+    output: Output = None,
+    plot: Plot = None,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a regression model, corrected for the noise, with the naive fit beside it."""
+    how: dict[str, Any] = {"method": method, "target": target, "level": level, "interval": interval}
+    asked = {"where": where, "weights": weights, "offset": offset, "cluster": cluster}
+    with opened_release(release, engine, master, conf) as opened, progress_bar("Fitting", None, as_json) as progress:
+        found = opened.regress(formula, family, **asked, **how, progress=progress)
+    if output is not None:
+        found.save(output)
+    if plot is not None:
+        found.plot(plot)
+    tell(found, as_json)
 
 
 def power(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.analyst import associate, distribution, estimate, power
+from sfumato.cli.analyst import associate, distribution, estimate, power, regress
 from sfumato.cli.auditor import audit, compare, report
 from sfumato.cli.base import (
     Conf,
@@ -381,6 +381,7 @@ COMMANDS = (
     (estimate, "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\""),
     (distribution, "sfumato distribution release/ pain --by sex"),
     (associate, "sfumato associate release/ --between sex,diagnosis"),
+    (regress, "sfumato regress release/ \"diagnosis == 'diabetes' ~ age + C(region) * sex\""),
     (power, "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01"),
     (audit, "sfumato audit patients.parquet policy.toml release/"),
     (compare, "sfumato compare patients.parquet policy.toml --plot methods.svg"),

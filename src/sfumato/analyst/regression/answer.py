@@ -201,6 +201,12 @@ class Regression(Drawn):
         infinite = [term for term, value in zip(self.terms, self.coefficients, strict=True) if math.isinf(value)]
         return {**about, "infinite": infinite, "coefficients": rows}
 
+    def save(self, file: Any) -> None:
+        """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
+        from sfumato.show.files import write_answer
+
+        write_answer(self.to_arrow(), file, self.about())
+
     def explain(self, most: int = SHOWN) -> str:
         """Return the model in words: a table of its coefficients, and what must be said."""
         heading, rows = _shown(self)
