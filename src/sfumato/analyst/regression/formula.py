@@ -297,6 +297,8 @@ def _expression(tokens: Sequence[_Token]) -> exp.Expression:
         tree = sqlglot.parse_one(text, dialect="duckdb")
     except SqlglotError as problem:
         raise UsageError(f"{text!r} in the formula cannot be read: {reason(problem)}.", EXAMPLE) from None
+    if isinstance(tree, exp.Alias):
+        raise UsageError(f"{text!r} in the formula cannot be read: a mark is missing in it.", EXAMPLE)
     if tree is None:
         raise UsageError("A function of the formula has an empty argument.", EXAMPLE)
     return tree.transform(lambda node: exp.Ln(this=node.this) if _is_log(node) else node)
