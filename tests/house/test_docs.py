@@ -229,6 +229,7 @@ JSON_COMMANDS = {
     "publish": "sfumato publish sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml -o new --json",
     "estimate": "sfumato estimate sfumato-demo/release --by diagnosis --json",
     "associate": "sfumato associate sfumato-demo/release --between sex,diagnosis --json",
+    "regress": "sfumato regress sfumato-demo/release \"diagnosis == 'diabetes' ~ age + sex\" --json",
     "power": "sfumato power sfumato-demo/release --by diagnosis --width 0.01 --json",
     "audit": "sfumato audit sfumato-demo/private/clinic.parquet sfumato-demo/release "
     "--policy sfumato-demo/private/policy.toml --json",

@@ -189,15 +189,16 @@ class Release(CountedRelease, Result):
         method: Method = "inverse",
         target: Target = "table",
         level: float = 0.95,
-        interval: Intervals = "score",
+        interval: Intervals | None = None,
         progress: Progress | None = None,
     ) -> Regression:
         """Fit a model, corrected for the noise: `regress("diagnosis == 'diabetes' ~ age + C(region) * sex")`.
 
-        The outcome, covariates, or both may be randomized, or dealt to groups. `family`: logistic, multinomial, linear or
-        poisson. Formulas: `sfumato.analyst.regression.formula`. `where` is a condition on any columns; `weights` names a
-        column of survey weights, `cluster` one that tells which rows belong together (persons), `offset` is an
+        The outcome, covariates, or both may be randomized, or dealt to groups. `family`: logistic, multinomial, linear
+        or poisson. Formulas: `sfumato.analyst.regression.formula`. `where` is a condition on any columns; `weights`
+        names a column of survey weights, `cluster` one that tells which rows belong together (persons), `offset` is an
         expression that is added to the linear predictor. `method`: "likelihood" for randomized outcomes alone.
+        `interval`: "score", or "wald" (estimate and standard errors); None: score where that does not take long.
         """
         from sfumato.analyst.regression.regress import regress
 

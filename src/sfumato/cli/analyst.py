@@ -185,7 +185,9 @@ def regress(
     method: Annotated[
         str, typer.Option("--method", help="inverse (unbiased), or likelihood, of randomized outcomes alone.")
     ] = "inverse",
-    interval: Annotated[str, typer.Option("--interval", help="score, or wald: estimate and standard errors.")] = "score",
+    interval: Annotated[
+        str | None, typer.Option("--interval", help="score (unless it takes long), or wald: by standard errors.")
+    ] = None,
     target: Target = "table",
     level: Level = 0.95,
     output: Output = None,
@@ -197,7 +199,7 @@ def regress(
 ) -> None:
     """Fit a regression model, corrected for the noise, with the naive fit beside it."""
     how: dict[str, Any] = {"method": method, "target": target, "level": level, "interval": interval}
-    asked = {"where": where, "weights": weights, "offset": offset, "cluster": cluster}
+    asked: dict[str, Any] = {"where": where, "weights": weights, "offset": offset, "cluster": cluster}
     with opened_release(release, engine, master, conf) as opened, progress_bar("Fitting", None, as_json) as progress:
         found = opened.regress(formula, family, **asked, **how, progress=progress)
     if output is not None:

@@ -19,20 +19,31 @@ BEYOND = 50.0
 
 
 def forest(
-    names: Sequence[str], figures: Sequence[Sequence[float]], title: str, subtitle: str, axis: str, ratios: bool
+    names: Sequence[str], figures: Sequence[Any], title: str, subtitle: str, axis: str, ratios: bool
 ) -> dict[str, Any]:
     """Return a Vega-Lite specification. `figures` are estimates, lower and upper ends, and naive estimates."""
     if not names:
         raise UsageError("The model has no coefficient to draw besides the intercept.", "Add a term to the formula.")
     if len(names) > MOST_ROWS:
-        raise UsageError(f"{len(names):,} coefficients are too many for a picture, which holds {MOST_ROWS}.", "Merge levels.")
+        raise UsageError(
+            f"{len(names):,} coefficients are too many for a picture, which holds {MOST_ROWS}.", "Merge levels."
+        )
     low, high = _ends(figures, ratios)
     rows = [
         _row(place, name, [float(column[place]) for column in figures], low, high) for place, name in enumerate(names)
     ]
     scale = {"type": "log"} if ratios else {"zero": False}
-    x = {"type": "quantitative", "scale": {**scale, "domain": [low, high], "nice": False}, "axis": {"title": plain(axis), "grid": True}}
-    y = {"field": "name", "type": "nominal", "sort": None, "axis": {"title": None, "labelLimit": 0, "ticks": False, "domain": False}}
+    x = {
+        "type": "quantitative",
+        "scale": {**scale, "domain": [low, high], "nice": False},
+        "axis": {"title": plain(axis), "grid": True},
+    }
+    y = {
+        "field": "name",
+        "type": "nominal",
+        "sort": None,
+        "axis": {"title": None, "labelLimit": 0, "ticks": False, "domain": False},
+    }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "description": f"{title} {subtitle}",
@@ -46,7 +57,7 @@ def forest(
     }
 
 
-def _ends(figures: Sequence[Sequence[float]], ratios: bool) -> tuple[float, float]:
+def _ends(figures: Sequence[Any], ratios: bool) -> tuple[float, float]:
     """Return the ends of the axis: those of the finite intervals, and of nothing to see."""
     null = 1.0 if ratios else 0.0
     middle = [float(v) for v in (*figures[0], null) if math.isfinite(v) and (v > 0 or not ratios)]
@@ -82,18 +93,26 @@ def _told(value: float) -> str:
 
 
 def _layers(x: dict[str, Any], null: float) -> list[dict[str, Any]]:
-    colour = {"color": {"value": COLOURS[0]}}
-    point = {"type": "point", "size": 60, "opacity": 1}
-    bar = {"mark": {"type": "rule", "strokeWidth": 1.5, "aria": False}, "encoding": {"x": {"field": "lower", **x}, "x2": {"field": "upper"}, **colour}}
-    arrows = [
-        {"transform": [{"filter": f"datum.{where}"}], "mark": {**point, "filled": True, "shape": shape, "aria": False}, "encoding": {"x": {"field": end, **x}, **colour}}
-        for where, shape, end in (("goes_below", "triangle-left", "lower"), ("goes_above", "triangle-right", "upper"))
-    ]  # fmt: skip
+    blue: dict[str, Any] = {"color": {"value": COLOURS[0]}}
+    point: dict[str, Any] = {"type": "point", "size": 60, "opacity": 1}
+    bar = {"x": {"field": "lower", **x}, "x2": {"field": "upper"}, **blue}
+    estimate = {"x": {"field": "estimate", **x}, "description": {"field": "description"}, **blue}
+    told = {"x": {"value": WIDE + ASIDE}, "text": {"field": "told"}}
     return [
         {"mark": {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}, "encoding": {"x": {"datum": null}, "y": None}},
-        bar,
-        *arrows,
-        {"mark": {**point, "filled": True}, "encoding": {"x": {"field": "estimate", **x}, "description": {"field": "description"}, **colour}},
-        {"mark": {**point, "filled": False, "aria": False}, "encoding": {"x": {"field": "naive", **x}, "color": {"value": QUIET}}},
-        {"mark": {"type": "text", "align": "left", "color": INK, "aria": False}, "encoding": {"x": {"value": WIDE + ASIDE}, "text": {"field": "told"}}},
-    ]  # fmt: skip
+        {"mark": {"type": "rule", "strokeWidth": 1.5, "aria": False}, "encoding": bar},
+        _arrow("goes_below", "triangle-left", {"x": {"field": "lower", **x}, **blue}),
+        _arrow("goes_above", "triangle-right", {"x": {"field": "upper", **x}, **blue}),
+        {"mark": {**point, "filled": True}, "encoding": estimate},
+        {
+            "mark": {**point, "filled": False, "aria": False},
+            "encoding": {"x": {"field": "naive", **x}, "color": {"value": QUIET}},
+        },
+        {"mark": {"type": "text", "align": "left", "color": INK, "aria": False}, "encoding": told},
+    ]
+
+
+def _arrow(where: str, shape: str, encoding: dict[str, Any]) -> dict[str, Any]:
+    """Return the mark of an interval that goes on beyond the axis."""
+    mark = {"type": "point", "size": 60, "opacity": 1, "filled": True, "shape": shape, "aria": False}
+    return {"transform": [{"filter": f"datum.{where}"}], "mark": mark, "encoding": encoding}

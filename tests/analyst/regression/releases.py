@@ -44,7 +44,7 @@ def people(rows: int = 800, seed: int = 1, missing: bool = False) -> pa.Table:
     )
 
 
-PLAIN = {name: "other" for name in ("age", "region", "sex", "stay", "weight", "person", "grade")}
+PLAIN = dict.fromkeys(("age", "region", "sex", "stay", "weight", "person", "grade"), "other")
 ILL = f"sensitive; domain = {DIAGNOSES}"
 GRADE = f"sensitive; domain = {GRADES}"
 KINDS: dict[str, tuple[dict[str, str], str, str]] = {

@@ -13,8 +13,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.analyst.regression.model import model_of
-from sfumato.analyst.regression.reading import StreamSource, source_of
 from sfumato.analyst.regression.problem import Cells
+from sfumato.analyst.regression.reading import StreamSource, source_of
 from sfumato.errors import UsageError
 from tests.analyst.regression.releases import DIAGNOSES, people, release_of
 from tests.constants import set_constants
@@ -159,7 +159,8 @@ def test_missing_values_of_hidden_columns_are_those_of_the_truth(tmp_path: Path)
     assert model.states.size == 3
     beta = np.random.default_rng(1).normal(size=len(model.columns))
     (cells,) = source_of(model).batches()
-    assert cells.used is not None and cells.used.sum() == 2
+    assert cells.used is not None
+    assert cells.used.sum() == 2
     score, spread = slow_sums(release, case, beta)
     assert fast_sums([cells], beta)[0] == pytest.approx(score)
     assert fast_sums([cells], beta)[1] == pytest.approx(spread)
@@ -169,7 +170,8 @@ def test_one_value_against_all_others_has_two_states_and_two_classes(tmp_path: P
     model = model_of(release_of("uniform", tmp_path), "diagnosis == 'flu' ~ 1", "logistic")
     (cells,) = source_of(model).batches()
     assert cells.weights.shape == (2, 2)
-    assert cells.published is not None and sorted(cells.published.tolist()) == [0, 1]
+    assert cells.published is not None
+    assert sorted(cells.published.tolist()) == [0, 1]
     # P = q + p on the diagonal, so that b = 1{shown}/p - k q/p for a state of k values
     matrix = model.states.parts[0].mechanism.matrix
     p, q = matrix.diagonal[0] - matrix.least_chance[0], matrix.least_chance[0]
@@ -190,7 +192,10 @@ def test_levels_are_those_of_the_manifest(tmp_path: Path) -> None:
     rows = people(200)
     kept = rows.filter(np.array([value != "gout" for value in rows["diagnosis"].to_pylist()]))
     model = model_of(release_of("uniform", tmp_path, kept), "stay ~ C(diagnosis)", "linear")
-    assert [column.name for column in model.columns]== ["intercept", *(f"diagnosis {value}" for value in DIAGNOSES[1:])]
+    assert [column.name for column in model.columns] == [
+        "intercept",
+        *(f"diagnosis {value}" for value in DIAGNOSES[1:]),
+    ]
 
 
 REFUSED = [
@@ -238,7 +243,9 @@ def test_values_that_no_matrix_tells_are_named(tmp_path: Path) -> None:
     release = release_of("fine-grain", tmp_path, people(100))
     part = release.manifest.mechanisms[0]
     noise = [str(2**64 // 10)] * 2 + ["0"] * 8
-    table = part.sub_tables[0].model_copy(update={"noise": part.sub_tables[0].noise.model_copy(update={"weights": tuple(noise)})})
+    table = part.sub_tables[0].model_copy(
+        update={"noise": part.sub_tables[0].noise.model_copy(update={"weights": tuple(noise)})}
+    )
     manifest = release.manifest.model_copy(update={"mechanisms": (part.model_copy(update={"sub_tables": (table,)}),)})
     blurred = replace(release, manifest=manifest)
     with pytest.raises(UsageError, match="does not tell 'flu', 'HIV'"):

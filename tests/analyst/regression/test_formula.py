@@ -109,7 +109,9 @@ def test_columns_span_all_dummies_without_one_too_many(chosen: list[tuple[int, .
     grid = np.array(list(product(range(2), range(3), range(2), (0.3, 1.7, -2.0, 5.5))))
     values = {name: grid[:, k, None].astype(float) for k, name in enumerate(names)}
     factors = {name: parsed_factor(name, "factor") for name in names}
-    known = {name: Known(f, "", tuple("pqr"[: LEVELS[name]]) if name in LEVELS else None) for name, f in factors.items()}
+    known = {
+        name: Known(f, "", tuple("pqr"[: LEVELS[name]]) if name in LEVELS else None) for name, f in factors.items()
+    }
     design = design_of(columns_of(formula, known), values)
     design = np.broadcast_to(design, (len(grid), 1, design.shape[2]))[:, 0]
     dummies = [np.ones((len(grid), 1))] if intercept else []

@@ -18,12 +18,10 @@ from tests.conftest import make_policy, slow
 Found = tuple[FloatArray, FloatArray]
 
 
-def deviations(
-    rows: pa.Table, hidden: str, gamma: int, formula: str, family: str, seeds: int, folder: Path
-) -> Found:
-    """Return (estimate - truth)/se of each slope, and of the naive fit, (seeds, slopes); the copy of a column is true."""
+def deviations(rows: pa.Table, hidden: str, gamma: int, formula: str, family: str, seeds: int, folder: Path) -> Found:
+    """Return (estimate - truth)/se of each slope, and of the naive fit, (seeds, slopes); a copy is true."""
     rows = rows.append_column("truth", rows[hidden])
-    roles = {name: "other" for name in rows.column_names} | {hidden: "sensitive"}
+    roles = dict.fromkeys(rows.column_names, "other") | {hidden: "sensitive"}
     table = sf.scan(rows, make_policy(roles, f"gamma = {gamma}", "uniform"))
     plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
     corrected, naive = [], []

@@ -66,7 +66,7 @@ def test_means_of_a_randomized_number(release: sf.Release) -> None:
 
 
 def test_groups_give_their_tables(tmp_path: Path) -> None:
-    """The estimates are those of least squares; errors are without its factor of calibration, which is a few percent."""
+    """The estimates are those of least squares; errors lack its factor of calibration, a few percent."""
     release = release_of("anatomy", tmp_path, people(1_000))
     known = measures(release, "table", "sex = 'M'", "diagnosis = 'flu'")
     model = release.regress("diagnosis == 'flu' ~ sex", interval="wald")

@@ -219,7 +219,9 @@ class Regression(Drawn):
     def _first_line(self) -> str:
         kind = {"logistic": "Logistic", "multinomial": "Multinomial", "linear": "Linear", "poisson": "Poisson"}
         weighted = " (sum of weights)" if self.model.weight else ""
-        return f"{kind[self.model.family.name]} model of {self.model.formula.text}: {self.fit.rows:,.0f} rows{weighted}."
+        return (
+            f"{kind[self.model.family.name]} model of {self.model.formula.text}: {self.fit.rows:,.0f} rows{weighted}."
+        )
 
     def _drawing(self, title: str) -> dict[str, Any]:
         """Return a forest plot: a line for each coefficient, with its interval, and the naive figure beside it."""
@@ -278,9 +280,7 @@ def _shown(answer: Regression) -> tuple[list[str], list[list[str]]]:
         estimate, low, high, naive = (_number(float(column[k])) for column in columns)
         own = [_number(float(answer.coefficients[k])), _number(float(answer.standard_errors[k]))]
         p = float(answer.p_values[k])
-        rows.append(
-            [term, estimate, f"{low} to {high}", *own, naive if answer.shows_values else "-", _p(p)]
-        )
+        rows.append([term, estimate, f"{low} to {high}", *own, naive if answer.shows_values else "-", _p(p)])
     if not answer.ratio:  # the estimate is the coefficient
         rows = [[*row[:3], *row[4:]] for row in rows]
         heading = [*heading[:3], *heading[4:]]

@@ -1,12 +1,13 @@
 """The columns of the design that the terms of a formula stand for, and what each factor gives to them.
 
-A category of L levels enters a term with an indicator for every level but the reference, or for all of them where nothing else
-in the model holds its mean. Which one is decided so that no column is a sum of others: the product of categories a:b spans
+A category of L levels enters a term with an indicator for every level but the reference, or for all of them where
+nothing else in the model holds its mean. Which one is decided so that no column is a sum of others: the product of
+categories a:b spans
 
     1, a, b, a:b        each with indicators of all levels but the reference,
 
-and a term adds those of them that no earlier term (with the same numbers in it) has. What is added is put together again:
-a and 1 to all levels of a.
+and a term adds those of them that no earlier term (with the same numbers in it) has. What is added is put together
+again: a and 1 to all levels of a.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def columns_of(formula: Formula, known: Mapping[str, Known]) -> tuple[Column, ..
         categories = [name for name in term if known[name].levels is not None]
         spanned = used.setdefault(frozenset(numbers), set())
         for coding in _codings(categories, spanned):
-            columns += _coded(numbers, [(name, dict(coding)[name]) for name in categories if name in dict(coding)], known)
+            columns += _coded(
+                numbers, [(name, dict(coding)[name]) for name in categories if name in dict(coding)], known
+            )
         spanned.update(_subsets(categories))
     if len(columns) > MOST_COLUMNS:
         raise UsageError(

@@ -1,8 +1,8 @@
 """Factors of a formula, checked against a release: numbers, or levels of a category.
 
-    untouched   SQL over the published rows; levels are those that the rows have
-    hidden      (randomized, or dealt to buckets) a value for each code of the manifest's domain; levels are those of the
-                domain, never those of the published rows
+untouched   SQL over the published rows; levels are those that the rows have
+hidden      (randomized, or dealt to buckets) a value for each code of the manifest's domain; levels are those of the
+            domain, never those of the published rows
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ class Known:
         if self.levels is None:
             floats = whole.cast("double")
             values = np.asarray(floats.fill_null(math.nan), dtype=np.float64)
-            return (values - self.shift) / self.divisor
+            standard: FloatArray = (values - self.shift) / self.divisor
+            return standard
         encoded = whole.dictionary_encode(null_encoding="encode")
-        return self.numbers(encoded.dictionary.to_pylist())[np.asarray(encoded.indices)]
+        return np.asarray(self.numbers(encoded.dictionary.to_pylist())[np.asarray(encoded.indices)])
 
     def over(self, domain: SensitiveDomain) -> FloatArray:
         """Return `numbers` for each code of a larger domain, which has its columns."""
@@ -265,9 +266,12 @@ def _with_middles(release: CountedRelease, factor: Factor) -> Factor:
     if not factor.middle:
         return factor
     texts = texts_of(release, next(iter(factor.columns)))
-    ends = {text: bin_ends(text) for text in texts} if texts and are_bins(texts) else {}
-    if not ends or not all(map(math.isfinite, (end for pair in ends.values() for end in pair))):
-        raise UsageError(f"{factor.text}: not all values are bins with two ends.", f"C({_inside(factor)}) takes levels.")
+    found = {text: bin_ends(text) for text in texts} if texts and are_bins(texts) else {}
+    ends = {text: pair for text, pair in found.items() if pair is not None and all(map(math.isfinite, pair))}
+    if not ends or len(ends) < len(found):
+        raise UsageError(
+            f"{factor.text}: not all values are bins with two ends.", f"C({_inside(factor)}) takes levels."
+        )
     case = exp.Case(this=factor.tree.copy())
     for text, (low, high) in ends.items():
         case = case.when(exp.Literal.string(text), exp.Literal.number(repr((low + high) / 2)), copy=False)

@@ -23,7 +23,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 import sqlglot
@@ -38,7 +38,8 @@ MARKS = ("+", "-", "*", ":", "~")
 MOST_TERMS = 200
 
 _TOKEN = re.compile(
-    r"""\s*(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*") | \s*(?P<word>[^\W\d]\w*) | \s*(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)
+    r"""\s*(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*") | \s*(?P<word>[^\W\d]\w*)
+    | \s*(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)
     | \s*(?P<mark>==|!=|<>|<=|>=|\*\*|//|\|\||[-~+*:()<>=,/^%{}\[\].]) | \s*(?P<end>$)""",
     re.VERBOSE,
 )
@@ -272,7 +273,8 @@ class _Reader:
         is_call = len(tokens) > 2 and tokens[1].text == "(" and _closes(tokens[1:]) == len(tokens) - 2
         made = _CALLS.get(name) if is_call else None
         if made is not None:
-            return made(text, _split(tokens[2:-1], (",",)))
+            factor: Factor = made(text, _split(tokens[2:-1], (",",)))
+            return factor
         tree = _expression(tokens)
         if not is_call and isinstance(tree, _ARITHMETIC):
             raise UsageError(f"{text} is arithmetic, which + - * : are not in a formula.", f"Write I({text}).")
@@ -362,14 +364,21 @@ def _bins(text: str, arguments: list[list[_Token]]) -> Factor:
     if not edges or sorted(set(edges)) != edges:
         raise UsageError(f"{text}: edges of bins ascend.", "bins(age, 30, 50, 70)")
     own, shown = _expression(arguments[0]), [f"{edge:g}" for edge in edges]
-    inner = [f"[{low}, {high})" for low, high in zip(shown, shown[1:], strict=False)]
+    inner = [f"[{low}, {high})" for low, high in pairwise(shown)]
     names = (f"below {shown[0]}", *inner, f"{shown[-1]} and above")
     case = exp.Case()
     for edge, name in zip(edges, names, strict=False):
         below = exp.LT(this=own.copy(), expression=exp.Literal.number(repr(edge)))
         case = case.when(below, exp.Literal.string(name), copy=False)
     known = exp.Not(this=exp.Is(this=own.copy(), expression=exp.Null()))
-    return Factor(text, case.when(known, exp.Literal.string(names[-1]), copy=False), True, None, names, name=_written(arguments[0]))
+    return Factor(
+        text,
+        case.when(known, exp.Literal.string(names[-1]), copy=False),
+        True,
+        None,
+        names,
+        name=_written(arguments[0]),
+    )
 
 
 def _standardized(kind: Standard) -> Any:

@@ -1,11 +1,11 @@
-"""A formula and a release put together: the factors, the states, the columns of the design; refused where that cannot be.
+"""A formula and a release put together: factors, states, columns of the design; refused where that cannot be.
 
-    the weight, the cluster      untouched columns
-    the offset                   an expression of untouched columns, or of hidden ones
-    the condition                on untouched columns selects rows; on hidden ones psi = 0 for states that do not satisfy it,
-                                 which is the fit to the true records that do
-    missing values               of an untouched column: the row is left out; of a hidden one: psi = 0 for that state, so that
-                                 records are left out by their true values, never by the published ones
+the weight, the cluster   untouched columns
+the offset                an expression of untouched columns, or of hidden ones
+the condition             on untouched columns it selects rows; on hidden ones psi = 0 for states that do not satisfy
+                          it, which is the fit to the true records that do
+missing values            of an untouched column: the row is left out; of a hidden one: psi = 0 for that state, so
+                          that records are left out by their true values, never by the published ones
 """
 
 from __future__ import annotations
@@ -148,7 +148,11 @@ def model_of(
     outcome, covariates = known[read.outcome.text], {name: known[name] for name in read.factors}
     made = _family(family, outcome)
     functions = [k.over(domain) for k in known.values() if k.domain is not None]
-    states = states_in_buckets(domain) if in_buckets and is_hidden else states_of(mechanisms, [*functions, *condition.of_values])
+    states = (
+        states_in_buckets(domain)
+        if in_buckets and is_hidden
+        else states_of(mechanisms, [*functions, *condition.of_values])
+    )
     model = Model(
         release, read, made, outcome, covariates, columns_of(read, covariates), states, condition,
         None if offset_factor is None else _number(known[offset_factor.text], "offset"), weights, cluster,
@@ -168,9 +172,7 @@ def _mechanisms(release: CountedRelease, names: Iterable[str]) -> list[Mechanism
     return [each for each in randomization_of(release).mechanisms if set(each.domain.names) & set(names)]
 
 
-def _known(
-    release: CountedRelease, factors: Iterable[Factor], domain: SensitiveDomain, where: str
-) -> dict[str, Known]:
+def _known(release: CountedRelease, factors: Iterable[Factor], domain: SensitiveDomain, where: str) -> dict[str, Known]:
     """Return each factor with its values; levels of untouched ones are those of rows that have all values."""
     known: dict[str, Known] = {}
     unique = {factor.text: factor for factor in factors}
@@ -198,7 +200,9 @@ def complete_rows(untouched: Iterable[Known], where: str) -> str:
 
 def _number(known: Known, what: str) -> Known:
     if known.levels is not None and not known.is_condition:
-        raise UsageError(f"The {what} {known.text} is no number.", f"Name a column of numbers, e.g. {what}='log(years)'.")
+        raise UsageError(
+            f"The {what} {known.text} is no number.", f"Name a column of numbers, e.g. {what}='log(years)'."
+        )
     return known
 
 
@@ -228,7 +232,9 @@ def _family(name: str, outcome: Known) -> Family:
         _check_values(outcome, lambda x: x in (0, 1), "0 or 1", "Write a condition: x > 3 ~ ...")
         return Logistic()
     if name == "poisson":
-        _check_values(outcome, lambda x: x >= 0, "0 or more", "Counts are not negative; family='linear' takes any number.")
+        _check_values(
+            outcome, lambda x: x >= 0, "0 or more", "Counts are not negative; family='linear' takes any number."
+        )
         return Poisson()
     return Linear()
 
@@ -264,8 +270,11 @@ def _refused(release: CountedRelease) -> dict[str, str]:
     """Return columns that no model may look at, with the reason."""
     manifest = release.manifest
     labels = [each.sub_table_column for each in manifest.mechanisms if each.sub_table_column]
-    said = {name: f"{name!r} tells the sub-table of a row, which depends on the hidden value: a coefficient of it would "
-            "be one of the publication, not of the records." for name in labels}  # fmt: skip
+    said = {
+        name: f"{name!r} tells the sub-table of a row, which depends on the hidden value: a coefficient of it would be "
+        "one of the publication, not of the records."
+        for name in labels
+    }
     if manifest.in_buckets:
         name = manifest.buckets.group_column
         said[name] = f"{name!r} numbers the groups that records were dealt to: it says nothing about the records."
@@ -306,7 +315,8 @@ def _check_told(model: Model) -> None:
             values = [label(part.mechanism.domain.values[int(part.first[k])]) for k in lost]
             shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
             raise UsageError(
-                f"The release does not tell {shown} of {part.mechanism.domain.name!r} apart: its matrix has no inverse there.",
+                f"The release does not tell {shown} of {part.mechanism.domain.name!r} apart: its matrix has no inverse "
+                "there.",
                 "Count these values as one, C(x, sets={'one': [...]}), or leave them out by a condition.",
             )
 
@@ -321,7 +331,9 @@ def _check_determined(model: Model) -> None:
     outcome = model.outcome
     if outcome.domain is None:
         return
-    shared = [k for k in model.covariates.values() if k.domain is not None and k.factor.columns & outcome.factor.columns]
+    shared = [
+        k for k in model.covariates.values() if k.domain is not None and k.factor.columns & outcome.factor.columns
+    ]
     if not shared:
         return
     used = np.flatnonzero(model.used((True,) * len(model.condition.atoms)))
@@ -330,8 +342,9 @@ def _check_determined(model: Model) -> None:
     values = model.of_state[outcome.text][used]
     constant = [np.unique(values[kinds == kind]).size == 1 for kind in range(int(kinds.max()) + 1)]
     if all(constant) if isinstance(model.family, Linear) else any(constant):
+        both = ", ".join(sorted(shared[0].factor.columns & outcome.factor.columns))
         raise UsageError(
-            f"The outcome {outcome.text} follows from {shared[0].text}: both look at "
-            f"{', '.join(sorted(shared[0].factor.columns & outcome.factor.columns))}, so the coefficient would be infinite.",
+            f"The outcome {outcome.text} follows from {shared[0].text}: both look at {both}, so the coefficient would "
+            "be infinite.",
             "Explain the outcome by other columns.",
         )

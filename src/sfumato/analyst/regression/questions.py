@@ -1,9 +1,10 @@
-"""What can be asked of a fitted model: tests of its coefficients, comparison with another one, effects in plain units."""
+"""What can be asked of a fitted model: tests of coefficients, comparison with another one, effects in plain units."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -39,10 +40,8 @@ def p_values(answer: Regression) -> FloatArray:
             continue
         found[place] = 2 * NormalDist().cdf(-abs(float(estimate)) / float(error))
         if by_score:
-            try:
+            with suppress(CannotMeet):  # with this coefficient held at 0 the others may have no solution
                 found[place] = score_test(answer.fit, [name], answer.target).p_value
-            except CannotMeet:  # with this coefficient held at 0 the others have no solution
-                pass
     return found
 
 
@@ -71,7 +70,9 @@ class Compared:
         return self.formulas[int(self.criteria[1] < self.criteria[0])]
 
     def __repr__(self) -> str:
-        lines = [f"{formula}: {criterion:,.1f}" for formula, criterion in zip(self.formulas, self.criteria, strict=True)]
+        lines = [
+            f"{formula}: {criterion:,.1f}" for formula, criterion in zip(self.formulas, self.criteria, strict=True)
+        ]
         tested = [f"{self.test.name}: {self.test.statistic:,.2f}, p = {self.test.p_value:.3g}"] if self.test else []
         return "\n".join([f"Compared(information criterion, {self.target}; smaller is better)", *lines, *tested])
 
@@ -99,8 +100,8 @@ def _require_same(answer: Regression, other: Regression) -> None:
             raise UsageError(f"The models have not the same {what}: {own} and {its}.", "Fit both in the same way.")
     if not math.isclose(answer.fit.used, other.fit.used, rel_tol=1e-9):
         raise UsageError(
-            f"The models are of different rows, {answer.fit.used:,.1f} and {other.fit.used:,.1f} after correction: records "
-            "with missing values are left out of one of them.",
+            f"The models are of different rows, {answer.fit.used:,.1f} and {other.fit.used:,.1f} after correction: "
+            "records with missing values are left out of one of them.",
             "Choose the same records by a condition, e.g. region IS NOT NULL.",
         )
 
@@ -202,7 +203,7 @@ def _with_base(answer: Regression, found: Effects, settings: int, total: float =
     if not isinstance(family, Multinomial):
         return found
     own = np.vstack([-np.ones(family.equations), np.eye(family.equations)])
-    whole = found.contrasted(np.kron(np.eye(settings), own))
+    whole = found.contrasted(np.asarray(np.kron(np.eye(settings), own), dtype=np.float64))
     base = np.tile(np.eye(1, family.equations + 1).ravel(), settings)
     return replace(whole, values=whole.values + total * base)
 

@@ -1,6 +1,6 @@
 """The published rows as cells of a regression: counted by DuckDB where few are different, else streamed.
 
-    few different rows     one GROUP BY of what the formula looks at and of what was published: sums of the weights, by cell
+    few different rows     one GROUP BY of what the formula looks at and of what was published: sums by cell
     many                   the rows themselves, 131,072 at a time, as often as the fit passes over them
 
 Published values that have the same weights are one class, and are counted as one where that is cheap to say in SQL.
@@ -8,7 +8,7 @@ Published values that have the same weights are one class, and are counted as on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.tally import Truths, numbers_in, places_of_rows
+from sfumato.analyst.counting.tally import Truths, changed, numbers_in, places_of_rows
 from sfumato.analyst.grouped.dealt import Dealt, dealt
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.analyst.regression.buckets import dealt_weights
@@ -98,11 +98,14 @@ class Asked:
 
 
 def published_keys(part: Classes) -> list[str]:
-    """Return what is asked of a mechanism's columns: the class, where it can be said in SQL; else what was published."""
+    """Return what is asked of a mechanism's columns: the class, where SQL can say it; else what was published."""
     mechanism, classes = part.mechanism, len(part.weights)
     if _is_short(part):
         (domain,) = mechanism.domain.parts
-        cases = [_listed(domain.name, [domain.values[k] for k in np.flatnonzero(part.class_of == c)], c) for c in range(classes)]
+        cases = [
+            _listed(domain.name, [domain.values[k] for k in np.flatnonzero(part.class_of == c)], c)
+            for c in range(classes)
+        ]
         return [f"CASE {' '.join(cases)} END"]
     label = [f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)"] if mechanism.label else []
     return [*map(quoted, mechanism.domain.names), *label]
@@ -190,17 +193,12 @@ def _classes(part: Classes, columns: Iterator[Any], rows: int) -> IntArray:
     if _is_short(part):
         found = next(columns).combine_chunks()
         if found.null_count:
-            raise _strange(mechanism.domain.name)
-        return np.asarray(found).astype(np.int64)
+            raise changed(f"a value of {mechanism.domain.name!r} that is none of its domain")
+        classes: IntArray = np.asarray(found).astype(np.int64)
+        return classes
     channel = Channel(mechanism.domain, mechanism.tables, mechanism.published, mechanism.label)
     table, place = places_of_rows(channel, columns, rows, "values")
-    return part.class_of[part.start[table] + place]
-
-
-def _strange(name: str) -> Exception:
-    from sfumato.analyst.counting.tally import changed
-
-    return changed(f"a value of {name!r} that is none of its domain")
+    return np.asarray(part.class_of[part.start[table] + place])
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
@@ -253,11 +251,16 @@ class _Reading:
         return dealt_weights(self.buckets)
 
     @property
+    def states(self) -> int:
+        """The states that the design tells apart: one where no covariate is hidden."""
+        hidden = {known.text for known in self.model.hidden}
+        seen = any(name in hidden for column in self.model.columns for name in column.factors)
+        return self.model.states.size if seen else 1
+
+    @property
     def step(self) -> int:
         """How many cells a batch has; designs of questions count, too."""
-        told_apart = {k.text for k in self.model.hidden} & {name for c in self.model.columns for name in c.factors}
-        states = self.model.states.size
-        numbers = len(self.model.columns) * states if told_apart else max(len(self.model.columns), states)
+        numbers = max(len(self.model.columns) * self.states, self.model.states.size)
         designs = 1 + len(self.settings.values) + len(self.settings.slopes)
         return max(1, min(CELLS_AT_ONCE, DESIGN_AT_ONCE // (numbers * designs)))
 

@@ -22,6 +22,12 @@ from sfumato.values.text import meant
 
 METHODS: tuple[Method, ...] = ("inverse", "likelihood")
 INTERVALS: tuple[Intervals, ...] = ("score", "wald")
+MOST_WORK = 4e7
+"""Patterns times states times cubed coefficients, up to which score intervals take a second or so."""
+TOO_LONG = (
+    "Intervals are estimate and standard errors: score intervals, which hold for rare levels too, would take long. "
+    "Ask for them with `--interval score`."
+)
 
 
 @not_too_deep
@@ -37,19 +43,21 @@ def regress(
     method: Method = "inverse",
     target: Target = "table",
     level: float = 0.95,
-    interval: Intervals = "score",
+    interval: Intervals | None = None,
     progress: Progress | None = None,
 ) -> Regression:
     """Fit a model to a release: see `Release.regress`."""
     check_target(target, level)
     _check_one_of(method, METHODS, "method")
-    _check_one_of(interval, INTERVALS, "kind of intervals")
+    if interval is not None:
+        _check_one_of(interval, INTERVALS, "kind of intervals")
     model = model_of(release, formula, family, where=where, weights=weights, offset=offset, cluster=cluster)
     source = source_of(model)
     _check_likelihood(model, method)
     found = fit(source, method=method, progress=progress)
-    by = found.intervals_by if found.intervals_by == "wald" else interval
-    notes = (*found.notes, *_notes(source, len(model.columns), found, target))
+    by = found.intervals_by if found.intervals_by == "wald" else interval or _intervals(source)
+    long = (TOO_LONG,) if by == "wald" and interval is None and found.intervals_by == "score" else ()
+    notes = (*found.notes, *long, *_notes(source, len(model.columns), found, target))
     return Regression(source.model, source, found, target, level, by, notes)
 
 
@@ -62,10 +70,18 @@ def _check_likelihood(model: Model, method: Method) -> None:
     """Raise where the release was published by sub-tables: their labels depend on the hidden value."""
     if method == "likelihood" and any(len(part.mechanism.tables) > 1 for part in model.states.parts):
         raise UsageError(
-            "There is no likelihood of a release by sub-tables: which sub-table a row went to depends on its true value, "
+            "There is no likelihood of a release by sub-tables: which one a row went to depends on its true value, "
             "with a chance that the release does not state.",
             "Use the method 'inverse'.",
         )
+
+
+def _intervals(source: CellSource | StreamSource) -> Intervals:
+    """Return score intervals, which solve the model some ten times for each coefficient, unless that takes long."""
+    assert isinstance(source, CellSource)
+    columns = len(source.model.columns) * source.model.family.equations
+    patterns = int(source.counted.starts.sum())
+    return "score" if patterns * source.states * columns**3 <= MOST_WORK else "wald"
 
 
 # --- what is said of the rows -----------------------------------------------------------------------------------------

@@ -1,16 +1,17 @@
 """The states that hide behind published values: all hidden columns of a formula together, merged as far as it allows.
 
-A formula sees the true values only through some functions (its factors and conditions). Two values of a mechanism's domain
-that no such function tells apart, whatever the other columns have, are one state. With S_j the states of mechanism j,
+A formula sees the true values only through some functions (its factors and conditions). Two values of a mechanism's
+domain that no such function tells apart, whatever the other columns have, are one state. With S_j the states of
+mechanism j,
 
     b[y, k] = sum over the values x of state k of P^-1[x, y]        E[b[y, k] | x] = 1 if x is of state k, else 0
     states together = S_1 x S_2 x ...        b = b_1 b_2 ...         (columns that were randomized independently)
 
-Published values with the same weights, which show the same state, are one *class*: of a uniform matrix and one value against
-all others two are left, however many values there are. Of sub-tables each has classes of its own.
+Published values with the same weights, which show the same state, are one *class*: of a uniform matrix and one value
+against all others two are left, however many values there are. Of sub-tables each has classes of its own.
 
-A matrix without an inverse still tells some states: a = P'^+ f is checked by P'a = f, and states that it does not tell are
-named. (One state, the one of the reference levels, need not be told: weights sum to one.)
+A matrix without an inverse still tells some states: a = P'^+ f is checked by P'a = f, and states that it does not tell
+are named.
 """
 
 from __future__ import annotations
