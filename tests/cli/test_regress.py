@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.cli.main import main
 from tests.analyst.regression.releases import people, release_of
+from tests.cli.test_commands import run
 
 
 @pytest.fixture(scope="module")
@@ -17,21 +17,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return release_of("uniform", tmp_path_factory.mktemp("regress"), people(600)).folder
 
 
-def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as left:
-        main(list(words))
-    return int(left.value.code or 0)
-
-
-def test_the_screen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("regress", str(folder), "diagnosis == 'flu' ~ age + C(region) * sex") == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_screen(folder: Path) -> None:
+    code, out, _ = run("regress", str(folder), "diagnosis == 'flu' ~ age + C(region) * sex")
+    assert code == 0
+    lines = out.splitlines()
     assert lines[0] == "Logistic model of diagnosis == 'flu' ~ age + C(region) * sex: 600 rows."
     assert lines[2].split()[:5] == ["term", "odds", "ratio", "95%", "interval"]
     assert len(lines) <= 25
 
 
-def test_files_and_json(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_json(folder: Path, tmp_path: Path) -> None:
     file, picture = tmp_path / "model.parquet", tmp_path / "model.svg"
     words = (
         "stay ~ age + sex",
@@ -45,8 +40,9 @@ def test_files_and_json(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         "population",
     )
     asked = ("--interval", "wald", "--level", "0.9", "-o", str(file), "--plot", str(picture), "--json")
-    assert run("regress", str(folder), *words, *asked) == 0
-    found = json.loads(capsys.readouterr().out)
+    code, out, _ = run("regress", str(folder), *words, *asked)
+    assert code == 0
+    found = json.loads(out)
     assert [row["term"] for row in found["coefficients"]] == ["intercept", "age", "sex M"]
     assert (found["target"], found["intervals"], found["level"]) == ("population", "wald", 0.9)
     assert "rate_ratio" in pq.read_table(file).column_names
@@ -62,6 +58,7 @@ def test_files_and_json(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         ("diagnosis == 'flu' ~ C(diagnosis)", "follows from"),
     ],
 )
-def test_wrong_use_is_told(folder: Path, formula: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("regress", str(folder), formula) != 0
-    assert said in capsys.readouterr().err
+def test_wrong_use_is_told(folder: Path, formula: str, said: str) -> None:
+    code, _, told = run("regress", str(folder), formula)
+    assert code == 2
+    assert said in told

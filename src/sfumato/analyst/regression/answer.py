@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.analyst.regression.comparison import Test
 from sfumato.analyst.regression.families import Family, Linear, Multinomial, Poisson
-from sfumato.analyst.regression.model import Model
-from sfumato.analyst.regression.problem import Target
-from sfumato.analyst.regression.result import Fit, Intervals
-from sfumato.errors import UsageError
+from sfumato.analyst.regression.fitted import Fitted
+from sfumato.analyst.regression.questions import Compared, EffectsTable, compared, effects, p_values, tested
 from sfumato.show.layout import percent
 from sfumato.show.results import Drawn
-from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.text import meant, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sfumato.analyst.regression.comparison import Test
-    from sfumato.analyst.regression.questions import Compared, EffectsTable
-    from sfumato.analyst.regression.reading import CellSource, StreamSource
+from sfumato.values.arrays import FloatArray
+from sfumato.values.text import table
 
 SHOWN = 12
 """Coefficients that `explain` shows; all of them are in `to_arrow()`."""
@@ -38,65 +30,15 @@ OF_TABLE = "p tests a number of this table, with the noise alone as chance: it i
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression(Drawn):
+class Regression(Fitted, Drawn):
     """A model fitted to a release. Its rows are the coefficients."""
 
-    model: Model
-    source: CellSource | StreamSource
-    fit: Fit
-    target: Target
-    level: float
-    intervals: Intervals
     notes: tuple[str, ...]
-
-    # --- figures, one for each coefficient ---------------------------------------------------------------------------
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """What each coefficient is of; of a multinomial model with the class before it."""
-        return self.fit.names
-
-    @property
-    def coefficients(self) -> FloatArray:
-        """The estimates: -inf or inf where a level has no corrected events."""
-        return self.fit.coefficients
-
-    @property
-    def standard_errors(self) -> FloatArray:
-        """Their standard errors, NaN for those that are infinite."""
-        return self.fit.standard_errors(self.target)
-
-    @cached_property
-    def ends(self) -> FloatArray:
-        """Both ends of their intervals, (coefficients, 2)."""
-        if self.intervals == self.fit.intervals_by:
-            return self.fit.interval(self.target, self.level)
-        from statistics import NormalDist
-
-        z = NormalDist().inv_cdf((1 + self.level) / 2)
-        margin = np.where(np.isnan(self.standard_errors), math.inf, z * self.standard_errors)
-        centre = np.where(np.isinf(self.coefficients), 0.0, self.coefficients)
-        return np.asarray(centre[:, None] + (margin + self.fit.slack)[:, None] * [-1, 1])
 
     @cached_property
     def p_values(self) -> FloatArray:
         """Of the test that a coefficient is 0: by the score with score intervals, else by the standard error."""
-        from sfumato.analyst.regression.questions import p_values
-
         return p_values(self)
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Of the coefficients, for the target."""
-        return self.fit.covariance(self.target)
-
-    def interval(self, level: float | None = None) -> FloatArray:
-        """Return the ends of intervals of another level, (coefficients, 2)."""
-        if level is None or level == self.level:
-            return self.ends
-        from dataclasses import replace
-
-        return replace(self, level=level).ends
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -106,33 +48,15 @@ class Regression(Drawn):
         Of a category: the mean outcome if all records had each of its levels, and its differences from the reference.
         Of a number: the average slope, the change of the mean outcome by one unit.
         """
-        from sfumato.analyst.regression.questions import effects
-
         return effects(self, factors)
 
     def test(self, *terms: str) -> Test:
         """Return the joint test that coefficients are 0; a name of a factor stands for all coefficients with it."""
-        from sfumato.analyst.regression.questions import tested
-
         return tested(self, terms)
 
     def compare(self, other: Regression) -> Compared:
         """Return which of two models of the same outcome fits better, by information criteria."""
-        from sfumato.analyst.regression.questions import compared
-
         return compared(self, other)
-
-    def places(self, terms: Sequence[str]) -> IntArray:
-        """Return the numbers of the coefficients that are named, by themselves or by a factor."""
-        columns = [column.factors for column in self.model.columns] * self.model.family.equations
-        found: list[int] = []
-        for term in terms:
-            own = [k for k, name in enumerate(self.terms) if term == name or term in columns[k]]
-            if not own:
-                known = dict.fromkeys([*self.model.covariates, *self.terms])
-                raise UsageError(f"The model has no term {term!r}.", meant(term, list(known), "Terms are"))
-            found += own
-        return np.unique(np.array(found, dtype=np.int64))
 
     # --- for people and programs --------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.regression.answer import Regression
 from sfumato.analyst.regression.comparison import Test, compare, information_criterion, score_test, wald_test
 from sfumato.analyst.regression.effects import Effects, average_slopes, standardised
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.factors import Known
 from sfumato.analyst.regression.families import Linear, Multinomial, Poisson
+from sfumato.analyst.regression.fitted import Fitted
 from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.reading import Settings
 from sfumato.errors import CannotMeet, UsageError
@@ -29,7 +29,7 @@ from sfumato.values.attributes import label
 from sfumato.values.text import meant
 
 
-def p_values(answer: Regression) -> FloatArray:
+def p_values(answer: Fitted) -> FloatArray:
     """Return the p-value of each coefficient: by the score test where intervals are by the score, else Wald's."""
     by_score = answer.intervals == "score" and answer.fit.method == "inverse"
     found = np.full(answer.coefficients.size, math.nan)
@@ -45,7 +45,7 @@ def p_values(answer: Regression) -> FloatArray:
     return found
 
 
-def tested(answer: Regression, terms: Sequence[str]) -> Test:
+def tested(answer: Fitted, terms: Sequence[str]) -> Test:
     """Test that coefficients are all 0: by the score, or by their errors."""
     if not terms:
         terms = tuple(name for name in answer.terms if not name.endswith("intercept"))
@@ -77,7 +77,7 @@ class Compared:
         return "\n".join([f"Compared(information criterion, {self.target}; smaller is better)", *lines, *tested])
 
 
-def compared(answer: Regression, other: Regression) -> Compared:
+def compared(answer: Fitted, other: Fitted) -> Compared:
     """Compare two models by their information criteria, and by a test if one holds all terms of the other."""
     _require_same(answer, other)
     criteria = [information_criterion(each.fit, answer.target) for each in (answer, other)]
@@ -89,7 +89,7 @@ def compared(answer: Regression, other: Regression) -> Compared:
     return Compared(formulas, (criteria[0], criteria[1]), answer.target, test)
 
 
-def _require_same(answer: Regression, other: Regression) -> None:
+def _require_same(answer: Fitted, other: Fitted) -> None:
     for what, own, its in (
         ("outcome", answer.model.outcome.text, other.model.outcome.text),
         ("family", answer.model.family.name, other.model.family.name),
@@ -141,7 +141,7 @@ class EffectsTable(Drawn):
         return "\n".join([f"Effects({self.outcome}, {self.target}, {self.level:.0%})", *lines])
 
 
-def effects(answer: Regression, factors: Sequence[str]) -> EffectsTable:
+def effects(answer: Fitted, factors: Sequence[str]) -> EffectsTable:
     """Return effects of some factors of the formula, of all without a name."""
     model = answer.model
     if unknown := next((name for name in factors if name not in model.covariates), None):
@@ -153,7 +153,7 @@ def effects(answer: Regression, factors: Sequence[str]) -> EffectsTable:
     return EffectsTable(tuple(rows), answer.target, answer.level, model.outcome.text)
 
 
-def _settings(answer: Regression, known: Known) -> Iterator[dict[str, Any]]:
+def _settings(answer: Fitted, known: Known) -> Iterator[dict[str, Any]]:
     """Yield the mean outcome at each level, and its difference from that at the reference."""
     assert known.levels is not None
     size, classes = len(known.levels), _classes(answer)
@@ -171,7 +171,7 @@ def _settings(answer: Regression, known: Known) -> Iterator[dict[str, Any]]:
                 yield _row(own, f"difference from {label(known.levels[known.reference])}", differences, k, answer)
 
 
-def _slopes(answer: Regression, known: Known) -> Iterator[dict[str, Any]]:
+def _slopes(answer: Fitted, known: Known) -> Iterator[dict[str, Any]]:
     """Yield the average slope of a number; its column must be in no other factor."""
     others = [k for k in answer.model.covariates.values() if k is not known and k.factor.columns & known.factor.columns]
     if others:
@@ -185,19 +185,19 @@ def _slopes(answer: Regression, known: Known) -> Iterator[dict[str, Any]]:
         yield _row(own, "average slope", found, number, answer)
 
 
-def _asked(answer: Regression, settings: Settings) -> Regression:
+def _asked(answer: Fitted, settings: Settings) -> Fitted:
     """Return the fit with cells that have the designs of these settings; it is not solved anew."""
     source = answer.source.asked(settings)
     solution = replace(answer.fit.solution, equations=Equations(source))
     return replace(answer, source=source, fit=replace(answer.fit, solution=solution))
 
 
-def _classes(answer: Regression) -> list[str]:
+def _classes(answer: Fitted) -> list[str]:
     family = answer.model.family
     return list(family.classes) if isinstance(family, Multinomial) else [""]
 
 
-def _with_base(answer: Regression, found: Effects, settings: int, total: float = 1.0) -> Effects:
+def _with_base(answer: Fitted, found: Effects, settings: int, total: float = 1.0) -> Effects:
     """Return the values of all classes of each setting; those of the base class are what is left of the total."""
     family = answer.model.family
     if not isinstance(family, Multinomial):
@@ -208,12 +208,12 @@ def _with_base(answer: Regression, found: Effects, settings: int, total: float =
     return replace(whole, values=whole.values + total * base)
 
 
-def _mean_name(answer: Regression) -> str:
+def _mean_name(answer: Fitted) -> str:
     family = answer.model.family
     return "mean" if isinstance(family, Linear) else "mean count" if isinstance(family, Poisson) else "risk"
 
 
-def _row(own: dict[str, Any], figure: str, found: Effects, place: int, answer: Regression) -> dict[str, Any]:
+def _row(own: dict[str, Any], figure: str, found: Effects, place: int, answer: Fitted) -> dict[str, Any]:
     estimate, error = float(found.values[place]), float(found.standard_errors(answer.target)[place])
     margin = NormalDist().inv_cdf((1 + answer.level) / 2) * error
     numbers = {"estimate": estimate, "standard_error": error, "lower": estimate - margin, "upper": estimate + margin}
