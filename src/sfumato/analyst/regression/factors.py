@@ -18,8 +18,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.analyst.answer import sorted_key
-from sfumato.analyst.ask.conditions import check_comparisons, combinations_of, fetched, texts_of
-from sfumato.analyst.ask.scale import Scale
+from sfumato.analyst.ask.conditions import check_comparisons, fetched, texts_of
+from sfumato.analyst.ask.scale import Scale, combinations
 from sfumato.analyst.ask.where import ALLOWED, as_sql, check_column
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.regression.formula import Factor
@@ -176,7 +176,7 @@ def _inside(factor: Factor) -> str:
 
 def _evaluated(sql: str, factor: Factor, domain: SensitiveDomain) -> tuple[str, list[Any]]:
     """Return the type of an expression, and its value for every code of a domain."""
-    columns = combinations_of(domain)
+    columns = combinations(domain)
     place = "place" + "_" * max(map(len, columns))  # the name of no column
     with connection() as opened:
         opened.register("domain", pa.table({**columns, place: pa.array(range(domain.size))}))

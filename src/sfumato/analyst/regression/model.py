@@ -133,7 +133,7 @@ def model_of(
         raise UsageError(f"There is no family {family!r}.", meant(family, FAMILIES, "Families are"))
     read = parsed_formula(formula)
     offset_factor = parsed_factor(offset, "offset") if offset else None
-    tree = parsed(where) if where.strip() else None
+    tree = parsed(where, manifest_types(release)) if where.strip() else None
     factors = [read.outcome, *read.factors.values(), *([offset_factor] if offset_factor else [])]
     for factor in factors:
         check_columns(release, factor, _refused(release))
