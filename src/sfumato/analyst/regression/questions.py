@@ -123,7 +123,7 @@ class EffectsTable(Drawn):
         return pa.Table.from_pylist(list(self.rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures with stable keys (docs/json.md)."""
+        """Return all figures with stable keys (docs/reference/json.md)."""
         return {"outcome": self.outcome, "target": self.target, "level": self.level, "effects": list(self.rows)}
 
     def _drawing(self, title: str) -> dict[str, Any]:
