@@ -119,7 +119,7 @@ class Regression(Fitted, Drawn):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it with stable keys (docs/reference/json.md); null for infinite figures, and where there is none."""
+        """Return all of it with stable keys (docs/reference/json.md); null where a figure is infinite or missing."""
         rows = [{name: _finite(value) for name, value in row.items()} for row in self.to_arrow().to_pylist()]
         about = {name: _finite(value) for name, value in self.about().items()}
         infinite = [term for term, value in zip(self.terms, self.coefficients, strict=True) if math.isinf(value)]
