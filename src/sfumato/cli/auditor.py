@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -178,10 +177,10 @@ def compare(
             hierarchies=files,
             seed=seed,
             progress=report,
-            announce=lambda text: None if as_json else print(text, file=sys.stderr, flush=True),
+            announce=lambda text: None if as_json else say(text, error=True),
         )
     if not as_json:  # first: what took minutes is not lost where a file cannot be written
-        print(found.explain(details=details), flush=True)
+        say(found.explain(details=details), fold=False)
     _keep(found, output)
     if plot is not None:
         found.plot(plot)

@@ -117,7 +117,8 @@ def _step(point: Point) -> FloatArray:
     unit = 1 / np.sqrt(np.maximum(point.sums.scale[point.free], np.finfo(np.float64).tiny))
     values, vectors = np.linalg.eigh(point.inner * unit * unit[:, None])
     values = np.maximum(np.abs(values), 1e-14)
-    step[point.free] = unit * (vectors @ ((vectors.T @ (unit * point.sums.score[point.free])) / values))
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is no number ends the search
+        step[point.free] = unit * (vectors @ ((vectors.T @ (unit * point.sums.score[point.free])) / values))
     return step
 
 
