@@ -96,6 +96,10 @@ class Source(Protocol):
         """Return a sha256 of the content."""
         ...
 
+    def check_unchanged(self) -> None:
+        """Raise `PlanMismatch` if it is not what it was when it was opened, as far as that can be told unread."""
+        ...
+
 
 def hash_files(files: Sequence[Path]) -> str:
     """Return a sha256 over the bytes of the files, in their order."""

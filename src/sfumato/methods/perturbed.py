@@ -250,7 +250,7 @@ class PerturbationFigures(Figures):
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
-        perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
+        perturb = Perturb(self.mechanisms, (self.counts,))
         return (*allocate, perturb, *([Shuffle(self.rows)] if plan.shuffle else []))
 
     def meets(self, requirement: Requirement, asked: object) -> bool:

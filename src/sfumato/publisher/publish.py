@@ -19,7 +19,8 @@ from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.looking import holds
-from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
+from sfumato.engines.rows.selection import changed_table
+from sfumato.errors import OutOfSpace, PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import Plan
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
@@ -70,10 +71,12 @@ def publish(
         plan.figures.require(plan)  # it may be from a file all the same
     kind = format or table.policy.output.format
     _check(table, plan, kind)
-    with _new_folder(Path(folder)) as partial:
+    with _new_folder(Path(folder)) as partial, unchanged(table):
         steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
         written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
+        if plan.mechanisms and written.data.rows != plan.rows:
+            raise changed_table()
         manifest = _manifest(table, plan, key.seeded or plan.seeded, written, kind)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
@@ -98,15 +101,28 @@ def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None
     `plan` knows the counts of a table, and not all of its columns: a missing value that the policy has no meaning for,
     or a line that cannot be read, is found by reading. `sfumato plan` rehearses.
     """
-    refuse(table.stops)
-    _check(table, plan, table.policy.output.format)
-    table.engine.rehearse(table.rows, progress)
+    with unchanged(table):
+        refuse(table.stops)
+        _check(table, plan, table.policy.output.format)
+        table.engine.rehearse(table.rows, progress)
 
 
 def to_sign(table: Table, plan: Plan, progress: Progress = no_progress) -> Plan:
     """Return a plan that somebody can sign off: rehearsed, and bound to the table and the policy."""
     rehearse(table, plan, progress)
-    return plan.bound_to(table.hash(), table.policy.hash())
+    with unchanged(table):
+        return plan.bound_to(table.hash(), table.policy.hash())
+
+
+@contextmanager
+def unchanged(table: Table) -> Iterator[None]:
+    """Raise if the table is another one at the end than when it was opened, whatever its reader made of that."""
+    try:
+        yield
+    except SfumatoError:
+        table.source.check_unchanged()
+        raise
+    table.source.check_unchanged()
 
 
 def _check(table: Table, plan: Plan, format: FormatName) -> None:

@@ -102,6 +102,13 @@ class Profile(Private, Drawn):
         counts[self.domain.join(self.cells.T)] = self.numbers
         return counts
 
+    def marginal(self, domain: SensitiveDomain) -> npt.NDArray[np.int64]:
+        """Return the records of every code of a domain of some of the columns, dense."""
+        codes = domain.join(self.cells.T[self.domain.names.index(name)] for name in domain.names)
+        counts = np.zeros(domain.size, dtype=np.int64)
+        np.add.at(counts, codes, self.numbers)
+        return counts
+
     @property
     def quasi_domain(self) -> SensitiveDomain:
         """The quasi-identifiers' part of the domain."""

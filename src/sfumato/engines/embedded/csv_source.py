@@ -24,6 +24,7 @@ from pyarrow import csv as pacsv
 
 from sfumato.engines.base import Batch, Stretch, hash_files
 from sfumato.engines.embedded import csv_lines
+from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError
 from sfumato.values.arrow import from_text, with_nulls
 from sfumato.values.attributes import Missing
@@ -45,6 +46,7 @@ class CsvSource:
 
     def __init__(self, path: Path, rule: InputRule) -> None:
         self.path, self.rule, self.description = path, rule, str(path)
+        self._opened = stamps([path])
         self.names, self._header_lines = self._header()
         self.coded: frozenset[str] = frozenset()  # columns to be read as dictionaries: those that will be encoded
         self.wide: dict[str, tuple[str, ...]] = {}  # columns that are runs of the file's columns
@@ -209,6 +211,10 @@ class CsvSource:
     def fingerprint(self) -> str:
         """Return a sha256 over the bytes of the file."""
         return hash_files([self.path])
+
+    def check_unchanged(self) -> None:
+        """Raise if the file is not as it was when it was opened."""
+        check_stamps(self._opened, [self.path])
 
 
 _MARKS = (

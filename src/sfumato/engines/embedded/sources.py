@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
+from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError, UsageError
 from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
@@ -99,6 +100,7 @@ class ParquetSource:
     def __init__(self, files: Sequence[Path], description: str) -> None:
         self.description = description
         self.files = list(files)
+        self._opened = stamps(self.files)
         with _readable(description):
             footers = [pq.read_metadata(file) for file in self.files]  # not the files: a process may open few
             schemas = [footer.schema.to_arrow_schema() for footer in footers]
@@ -147,6 +149,11 @@ class ParquetSource:
         """Return a sha256 over the bytes of the files, in their order."""
         return hash_files(self.files)
 
+    def check_unchanged(self) -> None:
+        """Raise if a file is not as it was when it was opened, or the folder has another one."""
+        folder = Path(self.description)
+        check_stamps(self._opened, _parquet_files(folder) if folder.is_dir() else self.files)
+
 
 class ArrowSource:
     """A table in memory that speaks Arrow."""
@@ -181,6 +188,9 @@ class ArrowSource:
             writer.write_table(plain.combine_chunks())
         digest.update(sink.getvalue())
         return digest.hexdigest()
+
+    def check_unchanged(self) -> None:
+        """Accept it: it is in memory, and its values are compared with those that were counted."""
 
 
 def _with_plain_text(column: Any) -> Any:

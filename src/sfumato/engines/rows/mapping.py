@@ -36,7 +36,8 @@ Dealt = Callable[[Batch, SecretKey, BoolArray | None, CodeArray], CodeArray]
 class RowMapper:
     """Perturbs the columns of each mechanism, recodes and checks the others, drops columns and rows that are left out.
 
-    `dealt`, and `seen` that is shown all values, go with one mechanism. `beside` gives further columns of numbers.
+    `dealt` goes with one mechanism. `seen` is shown all values, as the number of their mechanism and their codes in it.
+    `beside` gives further columns of numbers.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RowMapper:
         record_key: RecordKey | None = None,
         drawn: BoolArray | None = None,
         dealt: Dealt | None = None,
-        seen: Callable[[CodeArray], None] | None = None,
+        seen: Callable[[int, CodeArray], None] | None = None,
         beside: Beside | None = None,
     ) -> None:
         self._schema, self._source = schema, source
@@ -93,7 +94,7 @@ class RowMapper:
             domain = mechanism.domain
             true = domain.join(codes[name] for name in domain.names)
             if self._seen is not None:
-                self._seen(true)
+                self._seen(number, true)
             labels = None if self._dealt is None else self._dealt(batch, self._key, keep, true)
             drawn = mechanism.sample(true, labels, self._words(number, batch, keep, rows, true))
             for part, column in zip(mechanism.published.parts, mechanism.published.split(drawn), strict=True):

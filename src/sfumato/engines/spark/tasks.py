@@ -199,6 +199,10 @@ class TaskSource:
         """Refuse: a partition is not a table."""
         raise AssertionError("a partition has no fingerprint")
 
+    def check_unchanged(self) -> None:
+        """The whole table is looked at, by the driver."""
+        raise AssertionError("a partition has no files of its own")
+
 
 def at_once(batches: Iterable[Any], rows: int = AT_ONCE) -> Iterator[Any]:
     """Join Spark's batches to larger ones."""

@@ -107,7 +107,9 @@ class ResponseFigures(Found, Figures):
         return math.prod(attribute.diagonal for attribute in self.attributes)
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
-        return Perturb(self.mechanisms), Shuffle(plan.rows)
+        assert counted is not None  # its method rechecks
+        counts = tuple(counted.marginal(mechanism.domain) for mechanism in self.mechanisms)
+        return Perturb(self.mechanisms, counts), Shuffle(plan.rows)
 
     def meets(self, requirement: Requirement, asked: object) -> bool:
         claim = self.claim

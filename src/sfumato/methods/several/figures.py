@@ -49,7 +49,8 @@ class SeveralFigures(Figures):
         return math.prod(part.figures.record_utility or 0.0 for part in self.parts)
 
     def steps(self, plan: Plan, counted: object) -> tuple[RowStep, ...]:
-        return (Perturb(self.mechanisms), *([Shuffle(plan.rows)] if plan.shuffle else []))
+        counts = tuple(part.figures.counts for part in self.parts if isinstance(part.figures, PerturbationFigures))
+        return (Perturb(self.mechanisms, counts), *([Shuffle(plan.rows)] if plan.shuffle else []))
 
     def meets(self, requirement: Requirement, asked: object) -> bool:
         """Whether each plan is for the method and the requirement of its columns."""
