@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
@@ -22,7 +23,8 @@ from sfumato.engines.rows.looking import holds
 from sfumato.engines.rows.selection import changed_table
 from sfumato.errors import OutOfSpace, PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import named
-from sfumato.methods.plan import Plan
+from sfumato.methods.plan import Plan, check_order
+from sfumato.publisher.derived import as_data, check_derived
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
@@ -39,6 +41,7 @@ from sfumato.release.manifest import (
 )
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
+from sfumato.release.verify.verification import SECRET_KEY, stated_checks
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
@@ -65,19 +68,21 @@ def publish(
     """
     key = _checked_key(key, table)
     refuse(table.stops)
-    if plan.table_hash:  # a plan that was signed off
-        plan.require(table.hash(), table.policy.hash())
-    else:
-        plan.figures.require(plan)  # it may be from a file all the same
     kind = format or table.policy.output.format
-    _check(table, plan, kind)
+    with as_data(plan):
+        if plan.table_hash:  # a plan that was signed off
+            plan.require(table.hash(), table.policy.hash())
+        else:
+            plan.figures.require(plan)  # it may be from a file all the same
+        _check(table, plan, kind)
     with _new_folder(Path(folder)) as partial, unchanged(table):
-        steps = plan.steps(_counted_again(table, plan, progress))
+        with as_data(plan):
+            steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
         written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
         if plan.mechanisms and written.data.rows != plan.rows:
             raise changed_table()
-        manifest = _manifest(table, plan, key.seeded or plan.seeded, written, kind)
+        manifest = _verified(table, plan, key.seeded or plan.seeded, written, kind)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
@@ -87,12 +92,14 @@ def publish(
 
 def _counted_again(table: Table, plan: Plan, progress: Progress) -> Profile | None:
     """Count the table once more where the plan holds for its counts alone; else only look for repeated persons."""
-    if not table.policy.method.rechecks:
+    if not _is_counted_again(plan):
         check_identities(table)
         return None
     counted = profile(table, progress)
-    plan.figures.recheck(plan, counted)
-    return counted
+    if not plan.shuffle:
+        check_order(replace(counted, order=counted.together or counted.order))
+    table.policy.method.recheck(plan, counted)
+    return counted if table.policy.method.rechecks else None
 
 
 def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None:
@@ -134,6 +141,7 @@ def _check(table: Table, plan: Plan, format: FormatName) -> None:
             "The plan is not for the method, the assurance and the requirement that the policy states.",
             "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
         )
+    check_derived(table, plan)
     table.engine.check(table.rows, format, keeps_order=not plan.shuffle, draws_each_row=plan.draws_each_row)
 
 
@@ -144,7 +152,12 @@ def rows_read(plan: Plan) -> int:
 
 
 def _rows_counted(plan: Plan) -> int:
-    return plan.rows + plan.dropped if named(plan.method).rechecks else 0
+    return plan.rows + plan.dropped if _is_counted_again(plan) else 0
+
+
+def _is_counted_again(plan: Plan) -> bool:
+    """Whether the table's own counts must be seen: also where a file says that its order tells nothing."""
+    return named(plan.method).rechecks or (plan.from_file and not plan.shuffle)
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -162,6 +175,22 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
             "Name the column in the policy (record_key = ...), or leave the key file out.",
         )
     return key or SecretKey.fresh()
+
+
+def _verified(table: Table, plan: Plan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+    """Return the manifest, if `verify` will accept all that it states."""
+    try:
+        manifest = _manifest(table, plan, is_seeded, written, format)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise PlanMismatch(
+            f"No release can state what the plan does: {'.'.join(map(str, first['loc']))}: {first['msg']}.",
+            "Plan again.",
+        ) from None
+    for check in stated_checks(manifest):
+        if check.status == "fails" and check.name != SECRET_KEY:
+            raise PlanMismatch(f"The release would not verify: {check.name}. {check.detail}", "Plan again.")
+    return manifest
 
 
 # --- what the manifest says -------------------------------------------------------------------------------------------

@@ -166,11 +166,6 @@ def counts_hash(profile: Profile) -> str:
     return hashlib.sha256(labels.encode() + counted).hexdigest()
 
 
-def read_uniqueness(raw: Mapping[str, Any] | None) -> Uniqueness | None:
-    """Return it from what `dataclasses.asdict` gave, and JSON made of it."""
-    return None if raw is None else Uniqueness(**{**raw, "quasi_identifiers": tuple(raw["quasi_identifiers"])})
-
-
 def uniqueness(names: tuple[str, ...], sizes: Mapping[int, int]) -> Uniqueness:
     """Return the summary of group sizes (size -> groups).
 

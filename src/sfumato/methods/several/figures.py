@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
+from sfumato.errors import PlanMismatch
 from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import PLAN_VERSION, Figures, Plan
 from sfumato.show.results import columns_table
@@ -67,6 +68,8 @@ class SeveralFigures(Figures):
         """Raise unless every plan keeps its own bounds."""
         for part in self.parts:
             part.figures.require(part)
+            if part.rows != plan.rows:
+                raise PlanMismatch("The plans of the columns are for different numbers of records.", "Plan again.")
 
     def explained(self, plan: Plan) -> Iterator[list[str]]:
         names = self.claim.columns
