@@ -55,7 +55,7 @@ def _underivable(table: Table, plan: Plan) -> Iterator[str]:
         yield "domain"
     if sorted(plan.observed) != sorted(name for name in counted if declared[name].declared is None):
         yield "list of observed domains"
-    if not plan.shuffle and not (policy.output.order == "keep" and method.keeps_order):
+    if plan.from_file and not plan.shuffle and not (policy.output.order == "keep" and method.keeps_order):
         yield "order of the rows"
     if method.claim_for(figures, policy.requirement) != plan.claim:
         yield "claim"

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import errno
-import glob
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,11 +17,13 @@ from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.looking import holds
 from sfumato.engines.rows.selection import changed_table
-from sfumato.errors import OutOfSpace, PlanMismatch, SfumatoError, UsageError
+from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import Plan, check_order
 from sfumato.publisher.derived import as_data, check_derived
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
+from sfumato.publisher.whole_or_absent import check_new as check_new
+from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
 from sfumato.release.manifest import (
@@ -67,6 +65,7 @@ def publish(
     many rows were read, `rows_read(plan)` in all.
     """
     key = _checked_key(key, table)
+    _check_outside(table, Path(folder))
     refuse(table.stops)
     kind = format or table.policy.output.format
     with as_data(plan):
@@ -75,7 +74,7 @@ def publish(
         else:
             plan.figures.require(plan)  # it may be from a file all the same
         _check(table, plan, kind)
-    with _new_folder(Path(folder)) as partial, unchanged(table):
+    with new_folder(Path(folder)) as partial, unchanged(table):
         with as_data(plan):
             steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
@@ -88,6 +87,16 @@ def publish(
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
     return open_release(folder)
+
+
+def _check_outside(table: Table, folder: Path) -> None:
+    """Raise if the release would lie in the folder that is the table: it would be read as originals the next time."""
+    own = table.source.folder
+    if own is not None and own.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise UsageError(
+            f"The release {str(folder)!r} would lie in the folder of the table, {str(own)!r}.",
+            "Choose a folder outside of it: what lies in it is read as the table.",
+        )
 
 
 def _counted_again(table: Table, plan: Plan, progress: Progress) -> Profile | None:
@@ -311,71 +320,3 @@ def _with_limits(table: Table, plan: Plan, written: Written) -> Guarantee:
             f"in the release has none{', or is withheld' if withheld else ''}."
         )
     return replace(plan.guarantee, limits=tuple(limits))
-
-
-# --- whole or absent --------------------------------------------------------------------------------------------------
-
-
-def check_new(folder: Path) -> None:
-    """Raise unless a release can be put there."""
-    if os.path.lexists(folder):
-        raise UsageError(
-            f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
-        )
-    if not folder.parent.is_dir():
-        raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.", "Make the folder first.")
-
-
-@contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder to write into, and rename it to its name when everything is on the disk."""
-    check_new(folder)
-    prefix = f".{folder.name}.partial-"
-    _remove_abandoned(folder.parent, prefix)
-    partial = folder.parent / f"{prefix}{os.getpid()}-{release_id()}"
-    try:
-        partial.mkdir()
-        yield partial
-        for file in (*partial.rglob("*"), partial):
-            _to_disk(file)
-        os.rename(partial, folder)
-        _to_disk(folder.parent)
-    except BaseException as problem:
-        shutil.rmtree(partial, ignore_errors=True)
-        if not isinstance(problem, OSError):
-            raise
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(problem):
-            raise OutOfSpace(
-                f"No room is left on the disk of {str(folder.parent)!r}; nothing was published.",
-                "Free some space and publish again; a shuffle needs room for the table uncompressed.",
-            ) from None
-        raise UsageError(
-            f"The release cannot be written to {str(folder.parent)!r}: {problem.strerror or problem}.",
-            "Nothing was published.",
-        ) from None
-
-
-def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove what a killed run left: hidden folders whose process is gone."""
-    for left in folder.glob(f"{glob.escape(prefix)}*"):
-        process = left.name.removeprefix(prefix).split("-")[0]
-        if process.isdigit() and not _is_alive(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

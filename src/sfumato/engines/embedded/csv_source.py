@@ -47,6 +47,7 @@ class CsvSource:
     def __init__(self, path: Path, rule: InputRule) -> None:
         self.path, self.rule, self.description = path, rule, str(path)
         self._opened = stamps([path])
+        self.folder: Path | None = None
         self.names, self._header_lines = self._header()
         self.coded: frozenset[str] = frozenset()  # columns to be read as dictionaries: those that will be encoded
         self.wide: dict[str, tuple[str, ...]] = {}  # columns that are runs of the file's columns

@@ -18,6 +18,7 @@ from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError, UsageError
+from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
 from sfumato.values.text import near_file
@@ -101,6 +102,7 @@ class ParquetSource:
         self.description = description
         self.files = list(files)
         self._opened = stamps(self.files)
+        self.folder = Path(description) if Path(description).is_dir() else None
         with _readable(description):
             footers = [pq.read_metadata(file) for file in self.files]  # not the files: a process may open few
             schemas = [footer.schema.to_arrow_schema() for footer in footers]
@@ -151,8 +153,7 @@ class ParquetSource:
 
     def check_unchanged(self) -> None:
         """Raise if a file is not as it was when it was opened, or the folder has another one."""
-        folder = Path(self.description)
-        check_stamps(self._opened, _parquet_files(folder) if folder.is_dir() else self.files)
+        check_stamps(self._opened, _parquet_files(self.folder) if self.folder else self.files)
 
 
 class ArrowSource:
@@ -165,6 +166,7 @@ class ArrowSource:
             self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
         self.rows: int = self._table.num_rows
+        self.folder: Path | None = None
         self.wide: dict[str, tuple[str, ...]] = {}
 
     def column_type(self, name: str) -> Any:
@@ -215,12 +217,22 @@ def _parquet_files(folder: Path) -> list[Path]:
     files = sorted(f for f, parts in below.items() if not any(p.startswith((".", "_")) for p in parts))
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.", _folder_hint(folder))
+    for file in files:
+        if release := next((above for above in file.parents if _is_release(above, folder)), None):
+            raise TableError(
+                f"{str(folder)!r} holds {file.name!r} of the release {str(release)!r}, which is no original.",
+                "Move the release out of the table's folder.",
+            )
     if any("=" in part for f in files for part in below[f][:-1]):
         raise UsageError(
             f"The folder {str(folder)!r} has columns in its folder names (name=value).",
             "Write such a table to plain Parquet files first; folder names are not read.",
         )
     return files
+
+
+def _is_release(above: Path, folder: Path) -> bool:
+    return above.is_relative_to(folder) and (above / MANIFEST_NAME).exists()
 
 
 def _folder_hint(folder: Path) -> str:

@@ -45,6 +45,7 @@ class SparkSource:
         if len(set(self.names)) < len(self.names):
             raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
         self._opened = self._stamps()
+        self.folder = Path(description) if Path(description).is_dir() else None
 
     @property
     def session(self) -> SparkSession:

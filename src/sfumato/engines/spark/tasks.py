@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -142,6 +143,7 @@ class TaskSource:
     place: tuple[int, int] = (0, 0)
     last: tuple[int, int] = (-1, -1)
     description: str = "a partition"
+    folder: Path | None = None
     wide: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, given: Iterator[Any]) -> TaskSource:
