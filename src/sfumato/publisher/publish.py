@@ -40,6 +40,7 @@ from sfumato.release.manifest import (
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
 from sfumato.release.verify.verification import SECRET_KEY, stated_checks
+from sfumato.show.private import no_core_dump
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
@@ -74,7 +75,7 @@ def publish(
         else:
             plan.figures.require(plan)  # it may be from a file all the same
         _check(table, plan, kind)
-    with new_folder(Path(folder)) as partial, unchanged(table):
+    with new_folder(Path(folder)) as partial, unchanged(table), no_core_dump():
         with as_data(plan):
             steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
