@@ -197,15 +197,19 @@ class ArrowSource:
 
 def _with_plain_text(column: Any) -> Any:
     """Return a dictionary of views or large text as one of text (Arrow itself cannot), one with a null among its values
-    as one without, so that nulls are seen where they are looked for; any other column as it is."""
+    or a value twice as one without, so that both are found where they are looked for; any other column as it is."""
     kind = column.type
     if not pa.types.is_dictionary(kind):
         return column
     if pa.types.is_string_view(kind.value_type) or pa.types.is_large_string(kind.value_type):
         chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.string())) for c in column.chunks]
         column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, pa.string()))
-    has_null = any(chunk.dictionary.null_count for chunk in column.chunks)
-    return _decoded(column).dictionary_encode() if has_null else column
+    is_odd = any(_has_null_or_twin(chunk.dictionary) for chunk in column.chunks)
+    return _decoded(column).dictionary_encode() if is_odd else column
+
+
+def _has_null_or_twin(values: Any) -> bool:
+    return bool(values.null_count) or len(values.unique()) < len(values)
 
 
 def _decoded(column: Any) -> Any:
