@@ -38,6 +38,7 @@ WIDE = "\0"
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 
+LONGEST_FIELD = 1 << 30
 DAMAGED = "Export or copy the file again."
 
 
@@ -178,6 +179,7 @@ class CsvSource:
     def _diagnosed(self, problem: Exception) -> TableError:
         """Read the file again, slowly, to name the line."""
         last = 1
+        csv.field_size_limit(LONGEST_FIELD)  # else a long field would be told as the mistake
         try:
             with self._text() as lines:
                 reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
@@ -187,6 +189,12 @@ class CsvSource:
                             f"{self.description!r}, line {reader.line_num}: {len(fields)} fields instead of "
                             f"{len(self._fields)}.",
                             "Mend the line; a field that holds the delimiter or a line break must be quoted.",
+                        )
+                    if sum(map(len, fields)) > CSV_BLOCK and "straddling" in str(problem):
+                        return TableError(
+                            f"{self.description!r}, line {reader.line_num}: the row has more than {CSV_BLOCK:,} bytes, "
+                            "which is not read where values are quoted.",
+                            "Write the table to Parquet, or leave the long column out.",
                         )
                     last = reader.line_num
         except UnicodeDecodeError:
