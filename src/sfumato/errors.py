@@ -5,17 +5,21 @@
     │   ├── PolicyError         the policy does not say what is needed, or contradicts itself
     │   ├── TableError          the table cannot be read, or does not fit the policy
     │   └── ReleaseError        the folder is not a release, or is one of another version
-    └── CannotMeet            well formed, but not to be had                     exit code 1
-        ├── Infeasible          no mechanism meets the requirement; says the nearest that one does
-        ├── SingularMatrix      the inverse estimate does not exist, or is numerically worthless
-        ├── PlanMismatch        table or policy are not the ones that were signed off
-        ├── OutOfSpace          the disk is full
-        └── JobFailed           a cluster could not do it, for reasons of its own
+    ├── CannotMeet            well formed, but not to be had                     exit code 1
+    │   ├── Infeasible          no mechanism meets the requirement; says the nearest that one does
+    │   ├── SingularMatrix      the inverse estimate does not exist, or is numerically worthless
+    │   ├── PlanMismatch        table or policy are not the ones that were signed off
+    │   ├── OutOfSpace          the disk is full
+    │   └── JobFailed           a cluster could not do it, for reasons of its own
+    └── InternalError         a mistake of this program                          exit code 70
 
 Every error says what is wrong, with the values, and ends in a hint of what to do.
 """
 
 from __future__ import annotations
+
+import traceback
+from pathlib import Path
 
 
 class SfumatoError(Exception):
@@ -72,3 +76,20 @@ class OutOfSpace(CannotMeet):
 
 class JobFailed(CannotMeet):
     """A Spark job did not end well, for a reason that is not the table's or the plan's."""
+
+
+class InternalError(SfumatoError):
+    """A mistake of this program: nobody's request or table is to blame."""
+
+    exit_code = 70
+
+    @classmethod
+    def of(cls, problem: Exception) -> InternalError:
+        """Return what can be told of an unforeseen error: kind and place, and no word of it, which may hold values."""
+        frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if "sfumato" in frame.filename]
+        place = f" at {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        return cls(
+            f"sfumato made a mistake ({type(problem).__name__}{place}); nothing was published.",
+            "Please report this line to its authors, with the command and the version. SFUMATO_TRACEBACK=1 before the "
+            "command shows more, which may hold values of the table.",
+        )

@@ -238,7 +238,7 @@ def test_errors_through_the_entry_point(folder: Path) -> None:
     assert json.loads(told.stdout)["hint"]
     lost = through_main(folder, "plan", "t.parquet", "policy.toml", "-o", "no/plan.json")
     assert lost.returncode == 2
-    assert "No such file or directory" in lost.stderr
+    assert "There is no folder 'no'" in lost.stderr
     assert "Traceback" not in lost.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from importlib import import_module
@@ -376,7 +377,7 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
 ) -> None:
     found = MethodComparison.from_dict(compared[0])
     monkeypatch.setattr(import_module("sfumato.auditor.compare.compare"), "compare", lambda *_, **__: found)
-    monkeypatch.setattr(Path, "write_text", _full)
+    monkeypatch.setattr(os, "fsync", _full)
     code, out, err = run(*COMPARE, "-o", "lost.json")
     assert code == 2
     assert found.explain() in out

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import open_release
+from sfumato.publisher import whole_or_absent
 from sfumato.publisher.policy import Policy
+from sfumato.publisher.whole_or_absent import new_folder
 from tests.engines.tools import listing, patients, released
 
 POLICY = """
@@ -147,10 +151,54 @@ def test_signals_at_any_moment(folder: Path) -> None:
 
 
 def test_the_folder_of_a_running_process_is_left_alone(folder: Path) -> None:
-    alive = folder / f".r.partial-{os.getpid()}-00"
-    alive.mkdir()
-    other = folder / ".other.partial-999999999-00"
+    other = folder / ".other.partial-00"
     other.mkdir()
-    publish_again(folder)
-    assert alive.is_dir()
+    with new_folder(folder / "r") as alive:
+        (alive / "data.parquet").write_text("half")
+        publish_again(folder)
+        assert (alive / "data.parquet").read_text() == "half"
+        os.rename(folder / "r", folder / "first")
+    assert sorted(path.name for path in (folder / "r").iterdir()) == ["data.parquet"]
     assert other.is_dir()
+
+
+def left(folder: Path, machine: str, days: float) -> Path:
+    """Leave what a run on a machine left when it was killed, so many days ago."""
+    own = folder / ".r.partial-00"
+    (own / "release").mkdir(parents=True)
+    (own / "lock").write_text(machine)
+    then = time.time() - days * 86_400
+    for path in (own / "release", own / "lock", own):
+        os.utime(path, (then, then))
+    return own
+
+
+@pytest.mark.parametrize(("days", "stays"), [(0, True), (6, True), (8, False)])
+def test_what_another_machine_began_stays_until_it_is_old(days: float, stays: bool, folder: Path) -> None:
+    """Its processes are not known here, and its locks perhaps neither."""
+    own = left(folder, "another-boot-id", days)
+    publish_again(folder)
+    assert own.exists() == stays
+
+
+def test_what_a_run_on_this_machine_left_is_removed_by_whoever_can_take_its_lock(folder: Path) -> None:
+    """Also if its process number is taken by another process by now: a container counts from 1."""
+    own = left(folder, whole_or_absent._machine(), 0)
+    publish_again(folder)
+    assert not own.exists()
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "lock").write_text(whole_or_absent._machine())
+    (folder / ".r.partial-00").symlink_to(folder / "mine")
+    publish_again(folder)
+    assert (folder / "mine" / "lock").exists()
+
+
+def test_others_cannot_look_into_what_is_being_written(folder: Path) -> None:
+    with new_folder(folder / "r") as partial:
+        assert stat.S_IMODE(partial.parent.stat().st_mode) == 0o700
+        (partial / "x").write_text("")
+    (folder / "plain").mkdir()
+    assert (folder / "r").stat().st_mode == (folder / "plain").stat().st_mode

@@ -23,6 +23,7 @@ from sfumato.engines.embedded import shuffle, writing
 from sfumato.engines.rows import mapping
 from sfumato.errors import OutOfSpace, UsageError
 from sfumato.publisher import publish as publishing
+from sfumato.publisher import whole_or_absent
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
 from sfumato.release.formats import parquet
@@ -44,7 +45,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "hashing": (publishing, "file_sha256"),
     "writing the README": (publishing, "readme"),
     "writing text": (Path, "write_text"),
-    "reaching the disk": (publishing, "_to_disk"),
+    "reaching the disk": (whole_or_absent, "to_disk"),
     "renaming": (os, "rename"),
 }
 

@@ -96,6 +96,7 @@ def _key(case: Case, folder: Path) -> sf.SecretKey:
     if not case.key_file:
         return sf.SecretKey.from_seed(SEED)
     (folder / "key").write_text(KEY_FILE, encoding="ascii")
+    (folder / "key").chmod(0o600)
     return sf.SecretKey.load(folder / "key")
 
 

@@ -250,6 +250,7 @@ def test_draws_repeat_by_a_record_key(tmp_path: Path) -> None:
 
 def _key_file(folder: Path) -> Path:
     (folder / "key").write_text("a3" * 32, encoding="ascii")
+    (folder / "key").chmod(0o600)
     return folder / "key"
 
 

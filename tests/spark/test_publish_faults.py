@@ -193,8 +193,7 @@ def test_chosen_rows_and_columns_keep_their_addresses(tmp_path: Path, spark: Spa
     whole, _ = on_both(path, make_policy(ROLES), spark, tmp_path, shuffle=False)
     frame = spark.read.parquet(str(path)).where("sex = 'F'").drop("name")
     opened = sf.scan(frame, make_policy({k: v for k, v in ROLES.items() if k != "name"}))
-    plan = planned(sf.scan(path, make_policy(ROLES)), shuffle=False)
-    release = sf.publish(opened, plan, tmp_path / "some", key=KEY)
+    release = sf.publish(opened, planned(opened, shuffle=False), tmp_path / "some", key=KEY)
     assert rows_of(release) == [row for row in rows_of(whole) if row[1] == "F"]
 
 
@@ -322,11 +321,33 @@ def test_the_driver_leaves_nothing(
 
 def test_a_damaged_file_is_told(tmp_path: Path, spark: SparkSession) -> None:
     path = two_files(patients(), tmp_path / "in")
-    opened, plan = scan_on_spark(path, make_policy(ROLES), spark), planned(sf.scan(path, make_policy(ROLES)))
+    plan = planned(sf.scan(path, make_policy(ROLES)))
     content = bytearray((path / "b.parquet").read_bytes())
     content[4:1500] = bytes(1496)
     (path / "b.parquet").write_bytes(content)
+    opened = scan_on_spark(path, make_policy(ROLES), spark)
     with pytest.raises(JobFailed, match="The Spark job failed: ") as caught:
         sf.publish(opened, plan, tmp_path / "r", key=KEY)
     assert "b.parquet" in str(caught.value) or "arquet" in str(caught.value)
     assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
+
+
+def test_a_table_that_changes_is_not_published(tmp_path: Path, spark: SparkSession) -> None:
+    """The same counts in another file: its time and size tell, as the store has them."""
+    path = two_files(patients(), tmp_path / "in")
+    opened = scan_on_spark(path, make_policy(ROLES), spark)
+    plan = planned(opened)
+    pq.write_table(pq.read_table(path / "b.parquet"), path / "b.parquet", compression="none")
+    with pytest.raises(PlanMismatch, match="The table changed after it was opened"):
+        sf.publish(opened, plan, tmp_path / "r", key=KEY)
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
+
+
+def test_other_counts_than_planned_are_not_published(tmp_path: Path, spark: SparkSession) -> None:
+    """Of a frame without files nothing but the counts tells."""
+    path = two_files(patients(), tmp_path / "in")
+    plan = planned(scan_on_spark(path, make_policy(ROLES), spark))
+    other = scan_on_spark(two_files(patients(seed=8), tmp_path / "other"), make_policy(ROLES), spark)
+    with pytest.raises(PlanMismatch, match="other values, or other numbers of them"):
+        sf.publish(other, plan, tmp_path / "r", key=KEY)
+    assert not (tmp_path / "r").exists()

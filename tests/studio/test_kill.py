@@ -62,7 +62,7 @@ def _publishing(site: Served, folder: Path) -> None:
     fields = [*(("accept", number) for number in numbers), ("plan_hash", plans[0])]
     fields += [("name", "R. Stone"), ("output", "release")]
     assert site.post("/sign/publish", fields).status == 303
-    _until(lambda: any(file.stat().st_size for file in folder.glob(".release.partial-*/*")))
+    _until(lambda: any(file.stat().st_size for file in folder.glob(".release.partial-*/release/*")))
 
 
 def _leftovers(folder: Path) -> list[str]:

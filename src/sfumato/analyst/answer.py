@@ -272,7 +272,7 @@ def check_target(target: str, level: float) -> None:
             f"Intervals are for a {' or a '.join(TARGETS)}, not for {target!r}.",
             "--target table: the noise alone; --target population: sampling too.",
         )
-    if not 0 < level < 1:
+    if not 0 < level < 1 or (1 + level) / 2 >= 1:  # the next number below 1 gives an infinite interval
         raise UsageError(
             f"The confidence level must lie between 0 and 1, not {level}.",
             f"{level:g}% is {level / 100:g}: write {level / 100:g}." if 1 < level < 100 else "0.95 is usual.",

@@ -55,11 +55,6 @@ class Guarantee:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}  # a manifest has it as it is; unknown keys are errors
 
-    @classmethod
-    def read(cls, raw: dict[str, Any]) -> Guarantee:
-        """Return what `to_dict` gave."""
-        return cls(**{**raw, "directions": tuple(raw["directions"]), "limits": tuple(raw["limits"])})
-
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as plans and manifests have it."""
         return {**vars(self), "directions": list(self.directions), "limits": list(self.limits)}

@@ -121,12 +121,11 @@ def _policy_and_release(
 
 def _keep(found: Told, file: Path | None) -> None:
     """Write the record of a result to a new file, if one is named."""
-    from sfumato.show.files import new_file
+    from sfumato.show.private import write_new
 
     if file is not None:
         text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        with new_file(file) as partial_file:
-            partial_file.write_text(f"{text}\n", encoding="utf-8")
+        write_new(file, f"{text}\n")
 
 
 def compare(

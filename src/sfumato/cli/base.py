@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import CannotMeet, InternalError, SfumatoError, UsageError
 from sfumato.show.terminal import is_unicode, json_text, line_width, say
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     help="Publish microdata under a stated privacy bound, and keep the picture. "
-    "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use.",
+    "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use, 70 a mistake of this program.",
 )
 
 TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV or TSV (also .gz), or a folder of Parquet files.")]
@@ -219,9 +219,30 @@ def ended_cleanly() -> Iterator[None]:
     """Let a polite kill (SIGTERM, SIGHUP) unwind like ctrl-C, so that nothing half-written stays."""
 
     def unwind(number: int, frame: FrameType | None) -> None:
+        interrupted.append(number)
         raise KeyboardInterrupt
 
+    interrupted: list[int] = []
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
+        # one that is ignored stays so: nohup asks for it
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
             signal.signal(getattr(signal, name), unwind)
-    yield
+    try:
+        yield
+    except Exception:
+        if interrupted:  # a module that was being loaded made another error of it
+            raise KeyboardInterrupt from None
+        raise
+
+
+def as_ours(problem: Exception) -> SfumatoError:
+    """Return what went wrong as an error of ours: of the input where that is known, else of this program."""
+    if isinstance(problem, MemoryError):
+        return CannotMeet(
+            "Memory ran out; nothing was published.", "Close other programs, or ask for less: fewer columns or groups."
+        )
+    if isinstance(problem, RecursionError):
+        return UsageError("A file or a question is nested too deeply.", "Give it as this program writes it.")
+    if isinstance(problem, ValueError) and "integer string conversion" in str(problem):
+        return UsageError("A file or a question holds a number with thousands of digits.", "Give fewer digits.")
+    return InternalError.of(problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from sfumato.cli.base import (
     Shuffle,
     TablePath,
     app,
+    as_ours,
+    check_private,
     ended_cleanly,
     fail,
     once,
@@ -53,6 +56,8 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 """All arguments of a command go to the plug-in that it comes with."""
 PLUGINS = "sfumato.commands"
 """The group of entry points, each a Typer application, by which other distributions bring commands."""
+TRACEBACK = "SFUMATO_TRACEBACK"
+"""Set in the environment, it lets mistakes of this program end in all that Python tells, which may hold values."""
 FILE_HINT = "Check that its folder is there, and that you may read and write it."
 
 
@@ -75,6 +80,13 @@ def main() -> None:
         sys.exit(
             fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
         )
+    except KeyboardInterrupt:
+        print("Interrupted: nothing was published.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except Exception as problem:
+        if TRACEBACK in os.environ:
+            raise
+        sys.exit(fail(as_ours(problem), as_json))
 
 
 def init(
@@ -87,12 +99,13 @@ def init(
     from sfumato.engines.embedded.sources import open_source
     from sfumato.publisher.proposal import propose
     from sfumato.publisher.table import check_original
+    from sfumato.show.private import write_new
 
-    _check_absent(output)
+    check_private(output, "a policy")
     check_original(table)
     text = propose(open_source(table), sensitive)
     if output is not None:
-        output.write_text(text, encoding="utf-8")
+        write_new(output, text)
     if as_json:
         print_json({"policy": text, "file": None if output is None else str(output)})
     else:
@@ -135,14 +148,15 @@ def plan(
     Private. Nothing is published. What `publish` would refuse of the table is refused here.
     """
     from sfumato.publisher.publish import to_sign
+    from sfumato.show.private import write_new
 
-    _check_absent(output)
+    check_private(output, "a plan")
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle)
         with progress_bar("Rehearsing", made.rows + made.dropped, as_json) as report:
             made = to_sign(opened, made, report)
     if output is not None:
-        output.write_text(made.to_json(), encoding="utf-8")
+        write_new(output, made.to_json())
     tell_first(made.summary(), made, as_json, details)
     if output is not None and not as_json:
         what = "This exact plan is published" if made.figures.exact else "About this is published, drawn anew,"
@@ -277,6 +291,7 @@ def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json
     """
     from sfumato.values.randomness import SecretKey
 
+    check_private(file, "a key")
     SecretKey.create(file)
     if as_json:
         print_json({"file": str(file)})
@@ -312,11 +327,6 @@ def _left_open(policy: str) -> str:
     decisions = f"Replace the {number} text(s) that begin with {UNDECIDED}, and " if number else ""
     confirm = "confirm what is marked from_table = true: it was read off the table."
     return f"Read the comments. {decisions}{confirm if decisions else confirm.capitalize()}"
-
-
-def _check_absent(file: Path | None) -> None:
-    if file is not None and file.exists():
-        raise UsageError(f"{str(file)!r} exists already.", "Choose another name, or remove it.")
 
 
 def _scanned(table: Path, policy: Path) -> Table:

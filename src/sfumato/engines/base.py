@@ -20,13 +20,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.release.formats import FormatName
 from sfumato.values.arrays import CodeArray, IntArray, Progress, WordArray
 from sfumato.values.arrow import first_null
@@ -82,6 +83,7 @@ class Source(Protocol):
 
     names: list[str]
     description: str
+    folder: Path | None  # whose files are the table, if one is
     wide: dict[str, tuple[str, ...]]  # columns that are runs of columns of the table, read as one
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
@@ -94,6 +96,10 @@ class Source(Protocol):
 
     def fingerprint(self) -> str:
         """Return a sha256 of the content."""
+        ...
+
+    def check_unchanged(self) -> None:
+        """Raise `PlanMismatch` if it is not what it was when it was opened, as far as that can be told unread."""
         ...
 
 
@@ -267,10 +273,10 @@ def ahead(items: Iterable[T], depth: int = 1, stopped: threading.Event | None = 
     """
     ready: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
     slots = threading.Semaphore(depth)
-    stopped = stopped or threading.Event()
-    thread = threading.Thread(target=_make, args=(items, ready, slots, stopped), daemon=True)
-    thread.start()
+    stopped, working = stopped or threading.Event(), threading.Lock()
+    thread = threading.Thread(target=_make, args=(items, ready, slots, stopped, working), daemon=True)
     try:
+        _start(thread)
         while True:
             item, problem = ready.get()
             slots.release()
@@ -283,7 +289,10 @@ def ahead(items: Iterable[T], depth: int = 1, stopped: threading.Event | None = 
     finally:
         stopped.set()
         slots.release()
-        thread.join()
+        with working:  # an interrupt may come while the thread is being started: `join` knows of it only afterwards
+            pass
+        with suppress(RuntimeError):  # it never began
+            thread.join()
 
 
 def side_by_side(function: Callable[[T], U], items: Iterable[T], workers: int = 2) -> Generator[U, None, None]:
@@ -311,15 +320,30 @@ def _make(
     ready: queue.SimpleQueue[tuple[object, BaseException | None]],
     slots: threading.Semaphore,
     stopped: threading.Event,
+    working: threading.Lock,
 ) -> None:
-    try:
-        slots.acquire()
-        for item in items:
+    """Make items; `working` is held as long as they are touched, and not taken any more once all is stopped."""
+    with working:
+        try:
+            slots.acquire()
             if stopped.is_set():
                 return
-            ready.put((item, None))
-            del item  # else it stays alive while the next one is made
-            slots.acquire()
-        ready.put((_END, None))
-    except BaseException as problem:
-        ready.put((_END, problem))
+            for item in items:
+                if stopped.is_set():
+                    return
+                ready.put((item, None))
+                del item  # else it stays alive while the next one is made
+                slots.acquire()
+            ready.put((_END, None))
+        except BaseException as problem:
+            ready.put((_END, problem))
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError:
+        raise UsageError(
+            "The system lets this process start no more threads.",
+            "Raise the limit on processes (ulimit -u), or the container's limit on them, and try again.",
+        ) from None

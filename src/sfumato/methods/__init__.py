@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from sfumato.errors import PlanMismatch, UsageError
+from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
@@ -57,9 +59,21 @@ def plan(profile: Profile, method: Method, requirement: Requirement, *, key: Sec
     return method.plan(profile, requirement, key=key)
 
 
+MOST_BYTES = 1 << 30
+"""Of a plan file: one of ten million values has less."""
+UNREADABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading the content of a file can raise that holds anything at all."""
+
+
 def load_plan(path: str | Path) -> Plan:
-    """Read a plan of any method, if it is as it was made."""
+    """Read a plan of any method, if it is as it was made: what is read, written again, is the file.
+
+    So every key is there, of its kind and size, and all that follows from others follows from them. What follows from
+    the policy is derived when it is published.
+    """
     try:
+        if os.stat(path).st_size > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
         raw: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         if raw["plan_version"] != PLAN_VERSION:
             raise ValueError(f"it has version {raw['plan_version']}")
@@ -68,15 +82,46 @@ def load_plan(path: str | Path) -> Plan:
                 f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
                 "Plan again, and have the new plan signed off.",
             )
-        return Plan.from_dict(raw, named(raw["method"]).figures.from_dict(raw))
+        read = Plan.from_dict(raw, named(raw["method"]).figures.from_dict(raw))
+        if wrong := next(_differences(raw, read.to_dict()), None):
+            raise PlanMismatch(
+                f"The plan {str(path)!r} is not as it was made: {wrong} is not what follows from the rest of it.",
+                "Plan again, and have the new plan signed off.",
+            )
+        return read
     except FileNotFoundError:
         raise UsageError(f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        what = "it is not JSON" if isinstance(problem, json.JSONDecodeError) else repr(problem)
+    except (PlanMismatch, UsageError):
+        raise
+    except (*UNREADABLE, OSError, SfumatoError) as problem:
+        what = "it is not JSON" if isinstance(problem, json.JSONDecodeError) else _told(problem)
         raise UsageError(
             f"{str(path)!r} is not a plan of this version of sfumato: {what}.",
             "Make one: sfumato plan TABLE POLICY -o plan.json",
         ) from None
+
+
+def _told(problem: Exception) -> str:
+    """Return what was wrong in one line, without the file's own words at any length."""
+    if isinstance(problem, ValueError) and not isinstance(problem, ValidationError | UnicodeError):
+        return str(problem).splitlines()[0][:200]
+    return f"{type(problem).__name__} while it was read"
+
+
+def _differences(stated: Any, due: Any, place: str = "it") -> Iterator[str]:
+    """Give the places in which a file is not what it should be; numbers may differ by rounding, machine by machine."""
+    if isinstance(stated, dict) and isinstance(due, dict):
+        yield from (f"{key!r}" for key in sorted({*stated} ^ {*due}) if key != "plan_hash")
+        for key in due.keys() & stated.keys() - {"plan_hash"}:
+            yield from _differences(stated[key], due[key], f"{key!r}")
+    elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
+        for one, other in zip(stated, due, strict=True):
+            yield from _differences(one, other, place)
+    elif isinstance(stated, float) and isinstance(due, float):
+        if not math.isclose(stated, due, rel_tol=1e-6, abs_tol=1e-9):
+            yield place
+    elif type(stated) is not type(due) or stated != due:
+        yield place
 
 
 def named(name: str) -> type[Method]:

@@ -39,4 +39,4 @@ class Anatomy(Bucketing):
         none, groups = np.zeros_like(profile.counts), profile.rows // ell
         figures = BucketFigures(claim, profile.domain, profile.counts, none, groups, counts_hash(profile))
         notes = [*([] if self.assurance == "proved" else [AGREE]), *notes_of(profile)]
-        return Plan.of(profile, (self.name, self.assurance), figures, notes)
+        return Plan.of(profile, self, figures, notes)

@@ -19,7 +19,7 @@ from sfumato.methods.robustness.rehearsal import assign
 from sfumato.methods.suppression.figures import SuppressionFigures
 from sfumato.show.results import columns_table
 from sfumato.values.arrays import IntArray
-from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.mechanism import domains, read_domains
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement
@@ -66,6 +66,16 @@ class BucketFigures(Figures):
     def exact(self) -> bool:
         """Whether the numbers are those of the release. With a prior, guests depend on the draw: see `Rehearsal`."""
         return not self.priors
+
+    @property
+    def hidden(self) -> tuple[Domain, ...]:
+        """The sensitive columns."""
+        return self.domain.parts
+
+    def require(self, plan: Plan) -> None:
+        """Raise unless there are numbers for every value, which make up the table."""
+        if not self.counts.size == self.withheld.size == self.domain.size or self.rows != plan.rows:
+            raise PlanMismatch("The plan's numbers of records do not make up its table.", "Plan again.")
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         if counted is None:

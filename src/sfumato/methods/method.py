@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_serializer
 
+from sfumato.claims.claim import Claim
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.plan import Figures, Plan
 from sfumato.values.arrays import Assurance
 from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.computed import Facts
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
@@ -195,6 +197,27 @@ class Method(Section, ABC):
                 if self.fills_domain
                 else "Choose another sensitive column.",  # the others need that several values occur
             )
+
+    def facts(self, figures: Any) -> Facts:
+        """Return what its plans show that was computed from the table, besides what claim and columns say."""
+        return ()
+
+    def limits(self, figures: Any) -> tuple[str, ...]:
+        """Return what the guarantee of a plan does not cover, besides what the claim says."""
+        return ()
+
+    def claim_for(self, figures: Any, requirement: Requirement) -> Claim:
+        """Return what a plan with these figures may claim; `asked` holds what all of it follows from, unless said."""
+        claim: Claim = figures.claim
+        return claim
+
+    def hides(self, columns: Schema, names: Sequence[str]) -> bool:
+        """Whether these are the columns that a plan must hide."""
+        return sorted(names) == sorted(columns.names("sensitive"))
+
+    def recheck(self, plan: Plan, profile: Profile) -> None:
+        """Raise unless a plan keeps what it promises for a table as it is counted now."""
+        plan.figures.recheck(plan, profile)
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         """Return what a plan must have been made for, besides name and assurance: see `Figures.meets`."""

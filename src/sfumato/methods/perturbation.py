@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from sfumato.claims.claim import BOTH, Scope, Shape
+from sfumato.claims.claim import BOTH, Claim, Scope, Shape
 from sfumato.claims.odds import OddsClaim, keeps
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.matrix_file import round_given
@@ -26,7 +26,7 @@ from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.computed import BEST_FOR_TABLE
+from sfumato.values.computed import BEST_FOR_TABLE, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
 from sfumato.values.mechanism import Bound, Form, Mechanism
@@ -143,10 +143,8 @@ class Drawing(Method):
             )
         sets = sets_of(requirement, profile.domain)
         gamma, weight = _gammas(of_each(bounds, sets), profile.domain), _weights(self.weighting, profile)
-        discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-        odds = OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
         matrix = self.matrix_within(profile.domain, bounds, sets, gamma, weight)
-        claim, kept = self.claimed(matrix, bounds, odds)
+        claim, kept = self.claimed(matrix, bounds, self._odds(requirement))
         mechanism = Mechanism.single(profile.domain, matrix, kept, self.form_of(matrix), sets)
         _check_written(mechanism)
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
@@ -155,14 +153,20 @@ class Drawing(Method):
         if self.scope != "any predicate" or matrix.retention is None:  # else it is what uniform perturbation is
             figures, worst = _beside_uniform(figures, gamma)
             notes = [*self.warnings(figures, worst), *notes]
-        return Plan.of(
-            profile,
-            (self.name, self.assurance),
-            figures,
-            notes,
-            facts=(BEST_FOR_TABLE,) if self.weighting == "observed" else (),
-            keeps_order=profile.keeps_order,
-        )
+        return Plan.of(profile, self, figures, notes, keeps_order=profile.keeps_order)
+
+    def facts(self, figures: PerturbationFigures) -> Facts:
+        """Return that the matrix was made best for the table, if so."""
+        return (BEST_FOR_TABLE,) if self.weighting == "observed" else ()
+
+    def claim_for(self, figures: PerturbationFigures, requirement: Requirement) -> Claim:
+        """Return the bounds on odds that the options ask for, whatever a plan file says."""
+        bounds = requirement.bounds(figures.domain, figures.counts.tolist())
+        return self.claimed(figures.matrix, bounds, self._odds(requirement))[0]
+
+    def _odds(self, requirement: Requirement) -> OddsClaim:
+        discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
+        return OddsClaim(self.scope, self.directions, discloses, self.assurance == "as-published")
 
 
 class Perturbing(Drawing):

@@ -21,7 +21,17 @@ from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.mechanism import Bound, Form, Mechanism, SubTable, domains, finite, read_mechanism, sub_tables
+from sfumato.values.mechanism import (
+    LABEL,
+    Bound,
+    Form,
+    Mechanism,
+    SubTable,
+    domains,
+    finite,
+    read_mechanism,
+    sub_tables,
+)
 from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, sets_of
@@ -250,7 +260,7 @@ class PerturbationFigures(Figures):
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
         allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
-        perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
+        perturb = Perturb(self.mechanisms, (self.counts,))
         return (*allocate, perturb, *([Shuffle(self.rows)] if plan.shuffle else []))
 
     def meets(self, requirement: Requirement, asked: object) -> bool:
@@ -263,6 +273,10 @@ class PerturbationFigures(Figures):
 
     def require(self, plan: Plan) -> None:
         """Raise unless every matrix keeps its bounds, and the sub-tables theirs."""
+        if self.counts.size != self.domain.size or self.counts.min() < 0 or self.rows != plan.rows:
+            raise PlanMismatch("The plan's numbers of records do not make up its table.", "Plan again.")
+        if self.mechanism.label not in (None, LABEL if self.partition else None):
+            raise PlanMismatch(f"The plan names {self.mechanism.label!r} as the column of sub-tables.", "Plan again.")
         if self.partition is not None:
             self.partition.require(self.mechanism, self.quotas, self.counts, plan.assurance)
         if isinstance(self.claim, StepsClaim) and not self.claim.keeps(self.matrix, self.mechanism):
@@ -350,7 +364,7 @@ class PerturbationFigures(Figures):
         partition = None if raw["partition"] is None else restored(PartitionFigures, raw["partition"])
         mechanism = read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"], raw.get("form", "value"))
         quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
-        stated = Guarantee.read(raw["guarantee"])
+        stated = restored(Guarantee, raw["guarantee"])
         odds = OddsClaim(
             stated.scope, stated.directions, raw["discloses_frequencies"], raw["assurance"] == "as-published"
         )

@@ -11,9 +11,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from sfumato.claims.card import Card
 from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
@@ -21,14 +21,16 @@ from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private
 from sfumato.show.screen import Screen
-from sfumato.values.arrays import FloatArray
+from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.values.attributes import Domain
 from sfumato.values.computed import ROW_ORDER, Facts, listed
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.profile import Profile, Uniqueness, read_uniqueness
+from sfumato.values.profile import Profile, Uniqueness
 from sfumato.values.requirement import Requirement
 from sfumato.values.steps import RowStep
 
 PLAN_VERSION = 1
+MOST_ROWS = 1 << 48
 SHOWN_VALUES = 15
 """How many values an explanation lists; the JSON has all."""
 
@@ -44,6 +46,20 @@ class Expected:
     mean: float | None = None  # of the places in the order, as a part of their range
 
 
+class Stating(Protocol):
+    """What a plan asks of its method, of what is stated with the plan."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def assurance(self) -> Assurance: ...
+
+    def facts(self, figures: Any) -> Facts: ...
+
+    def limits(self, figures: Any) -> tuple[str, ...]: ...
+
+
 class Figures(ABC):
     """What one kind of methods plans: the numbers, and how they are said, written, drawn and checked again."""
 
@@ -53,6 +69,11 @@ class Figures(ABC):
     """What it means that a record is alone with its quasi-identifiers."""
     drawn: ClassVar[tuple[str, ...]]
     """The columns of `to_arrow` that a picture shows."""
+
+    @property
+    def hidden(self) -> tuple[Domain, ...]:
+        """The columns that are hidden, with their values."""
+        return tuple(part for mechanism in self.mechanisms for part in mechanism.domain.parts)
 
     @property
     def exact(self) -> bool:
@@ -143,32 +164,28 @@ class Plan(Private, Drawn):
     policy_hash: str = ""
     uniqueness: Uniqueness | None = None
     seeded: bool = False  # whether a test seed decided something that is planned
+    from_file: bool = False  # then nothing of it is believed that can be derived
 
     @classmethod
     def of(
         cls,
         profile: Profile,
-        named: tuple[str, str],
+        method: Stating,
         figures: Figures,
         notes: Iterable[str],
         *,
-        facts: Facts = (),
-        limits: tuple[str, ...] = (),
         keeps_order: bool = False,
     ) -> Plan:
-        """Return the plan of a method with this name and assurance, with what all methods state alike.
-
-        facts, limits: what else was computed from the table, and what else the guarantee does not cover.
-        """
-        order = _order_facts(profile) if keeps_order else ()
-        computed = (*profile.computed_from_table, *figures.claim.facts(), *facts, *order)
-        stated = figures.claim.guarantee(Shape(figures.mechanisms, figures.total_withheld, computed))
+        """Return the plan of a method, with what all methods state alike."""
+        if keeps_order:
+            check_order(profile)
+        computed, guarantee = stated(method, figures, profile.computed_from_table, keeps_order)
         return cls(
-            method=named[0],
-            assurance=named[1],
+            method=method.name,
+            assurance=method.assurance,
             rows=profile.rows,
             figures=figures,
-            guarantee=replace(stated, limits=(*stated.limits, *limits)),
+            guarantee=guarantee,
             shuffle=not keeps_order,
             notes=(*([assumed(figures.mechanisms)] if profile.keyed else []), *notes),
             dropped=profile.dropped,
@@ -314,22 +331,25 @@ class Plan(Private, Drawn):
     @classmethod
     def from_dict(cls, raw: dict[str, Any], figures: Figures) -> Plan:
         """Return the plan of what `to_dict` gave."""
-        return cls(
-            method=raw["method"],
-            assurance=raw["assurance"],
-            rows=raw["rows"],
-            figures=figures,
-            guarantee=Guarantee.read(raw["guarantee"]),
-            shuffle=raw["shuffle"],
-            notes=tuple(raw["notes"]),
-            dropped=raw["dropped"],
-            observed=tuple(raw["observed"]),
-            computed_from_table=tuple(raw["computed_from_table"]),
-            table_hash=raw["table_hash"],
-            policy_hash=raw["policy_hash"],
-            uniqueness=read_uniqueness(raw["uniqueness"]),
-            seeded=raw.get("seeded", False),
-        )
+        return cls(**vars(_Stated.model_validate(raw)), figures=figures, from_file=True)
+
+
+class _Stated(BaseModel):
+    """What every plan file has, with its kinds and limits."""
+
+    method: str
+    assurance: Assurance
+    rows: int = Field(strict=True, ge=1, le=MOST_ROWS)
+    guarantee: Guarantee
+    shuffle: bool = Field(strict=True)
+    notes: tuple[str, ...]
+    dropped: int = Field(strict=True, ge=0, le=MOST_ROWS)
+    observed: tuple[str, ...]
+    computed_from_table: tuple[str, ...]
+    table_hash: str = Field(max_length=64)
+    policy_hash: str = Field(max_length=64)
+    uniqueness: Uniqueness | None
+    seeded: bool = Field(default=False, strict=True)
 
 
 def _is_reassuring(note: str) -> bool:
@@ -348,8 +368,19 @@ def restored(kind: type[Value], raw: object) -> Value:
     return TypeAdapter(kind).validate_python(raw)
 
 
-def _order_facts(profile: Profile) -> Facts:
-    """Return that the order of the rows is kept; raise if it tells of the sensitive value.
+def stated(method: Stating, figures: Figures, known: Facts, keeps_order: bool) -> tuple[Facts, Guarantee]:
+    """Return what was computed from the table, and the guarantee: both follow from method, figures and policy alone.
+
+    `known`: what every release of the table shows, whatever the method.
+    """
+    order = (ROW_ORDER,) if keeps_order else ()
+    computed = (*known, *figures.claim.facts(), *method.facts(figures), *order)
+    of_claim = figures.claim.guarantee(Shape(figures.mechanisms, figures.total_withheld, computed))
+    return computed, replace(of_claim, limits=(*of_claim.limits, *method.limits(figures)))
+
+
+def check_order(profile: Profile) -> None:
+    """Raise if the order of the rows, which is to be kept, tells of the sensitive value.
 
     Whether the rows keep their order is the policy's choice, never the table's: a flag that a test on the secret
     decides publishes the result of the test. But a refusal is such a test too, so that a release in the table's order
@@ -360,4 +391,3 @@ def _order_facts(profile: Profile) -> Facts:
             f"The rows cannot keep their order: {profile.order.statement[0].lower()}{profile.order.statement[1:]}",
             'Say order = "shuffle" in [output], or leave it out: rows are then published in a random order.',
         )
-    return (ROW_ORDER,)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import errno
-import glob
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,15 +10,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.looking import holds
-from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
+from sfumato.engines.rows.selection import changed_table
+from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import named
-from sfumato.methods.plan import Plan
+from sfumato.methods.plan import Plan, check_order
+from sfumato.publisher.derived import as_data, check_derived
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
+from sfumato.publisher.whole_or_absent import check_new as check_new
+from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
 from sfumato.release.manifest import (
@@ -38,6 +39,8 @@ from sfumato.release.manifest import (
 )
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
+from sfumato.release.verify.verification import SECRET_KEY, stated_checks
+from sfumato.show.private import no_core_dump
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
@@ -63,18 +66,23 @@ def publish(
     many rows were read, `rows_read(plan)` in all.
     """
     key = _checked_key(key, table)
+    _check_outside(table, Path(folder))
     refuse(table.stops)
-    if plan.table_hash:  # a plan that was signed off
-        plan.require(table.hash(), table.policy.hash())
-    else:
-        plan.figures.require(plan)  # it may be from a file all the same
     kind = format or table.policy.output.format
-    _check(table, plan, kind)
-    with _new_folder(Path(folder)) as partial:
-        steps = plan.steps(_counted_again(table, plan, progress))
+    with as_data(plan):
+        if plan.table_hash:  # a plan that was signed off
+            plan.require(table.hash(), table.policy.hash())
+        else:
+            plan.figures.require(plan)  # it may be from a file all the same
+        _check(table, plan, kind)
+    with new_folder(Path(folder)) as partial, unchanged(table), no_core_dump():
+        with as_data(plan):
+            steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
         written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
-        manifest = _manifest(table, plan, key.seeded or plan.seeded, written, kind)
+        if plan.mechanisms and written.data.rows != plan.rows:
+            raise changed_table()
+        manifest = _verified(table, plan, key.seeded or plan.seeded, written, kind)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
@@ -82,14 +90,26 @@ def publish(
     return open_release(folder)
 
 
+def _check_outside(table: Table, folder: Path) -> None:
+    """Raise if the release would lie in the folder that is the table: it would be read as originals the next time."""
+    own = table.source.folder
+    if own is not None and own.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise UsageError(
+            f"The release {str(folder)!r} would lie in the folder of the table, {str(own)!r}.",
+            "Choose a folder outside of it: what lies in it is read as the table.",
+        )
+
+
 def _counted_again(table: Table, plan: Plan, progress: Progress) -> Profile | None:
     """Count the table once more where the plan holds for its counts alone; else only look for repeated persons."""
-    if not table.policy.method.rechecks:
+    if not _is_counted_again(plan):
         check_identities(table)
         return None
     counted = profile(table, progress)
-    plan.figures.recheck(plan, counted)
-    return counted
+    if not plan.shuffle:
+        check_order(replace(counted, order=counted.together or counted.order))
+    table.policy.method.recheck(plan, counted)
+    return counted if table.policy.method.rechecks else None
 
 
 def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None:
@@ -98,15 +118,28 @@ def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None
     `plan` knows the counts of a table, and not all of its columns: a missing value that the policy has no meaning for,
     or a line that cannot be read, is found by reading. `sfumato plan` rehearses.
     """
-    refuse(table.stops)
-    _check(table, plan, table.policy.output.format)
-    table.engine.rehearse(table.rows, progress)
+    with unchanged(table):
+        refuse(table.stops)
+        _check(table, plan, table.policy.output.format)
+        table.engine.rehearse(table.rows, progress)
 
 
 def to_sign(table: Table, plan: Plan, progress: Progress = no_progress) -> Plan:
     """Return a plan that somebody can sign off: rehearsed, and bound to the table and the policy."""
     rehearse(table, plan, progress)
-    return plan.bound_to(table.hash(), table.policy.hash())
+    with unchanged(table):
+        return plan.bound_to(table.hash(), table.policy.hash())
+
+
+@contextmanager
+def unchanged(table: Table) -> Iterator[None]:
+    """Raise if the table is another one at the end than when it was opened, whatever its reader made of that."""
+    try:
+        yield
+    except SfumatoError:
+        table.source.check_unchanged()
+        raise
+    table.source.check_unchanged()
 
 
 def _check(table: Table, plan: Plan, format: FormatName) -> None:
@@ -118,6 +151,7 @@ def _check(table: Table, plan: Plan, format: FormatName) -> None:
             "The plan is not for the method, the assurance and the requirement that the policy states.",
             "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
         )
+    check_derived(table, plan)
     table.engine.check(table.rows, format, keeps_order=not plan.shuffle, draws_each_row=plan.draws_each_row)
 
 
@@ -128,7 +162,12 @@ def rows_read(plan: Plan) -> int:
 
 
 def _rows_counted(plan: Plan) -> int:
-    return plan.rows + plan.dropped if named(plan.method).rechecks else 0
+    return plan.rows + plan.dropped if _is_counted_again(plan) else 0
+
+
+def _is_counted_again(plan: Plan) -> bool:
+    """Whether the table's own counts must be seen: also where a file says that its order tells nothing."""
+    return named(plan.method).rechecks or (plan.from_file and not plan.shuffle)
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -146,6 +185,22 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
             "Name the column in the policy (record_key = ...), or leave the key file out.",
         )
     return key or SecretKey.fresh()
+
+
+def _verified(table: Table, plan: Plan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+    """Return the manifest, if `verify` will accept all that it states."""
+    try:
+        manifest = _manifest(table, plan, is_seeded, written, format)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise PlanMismatch(
+            f"No release can state what the plan does: {'.'.join(map(str, first['loc']))}: {first['msg']}.",
+            "Plan again.",
+        ) from None
+    for check in stated_checks(manifest):
+        if check.status == "fails" and check.name != SECRET_KEY:
+            raise PlanMismatch(f"The release would not verify: {check.name}. {check.detail}", "Plan again.")
+    return manifest
 
 
 # --- what the manifest says -------------------------------------------------------------------------------------------
@@ -266,71 +321,3 @@ def _with_limits(table: Table, plan: Plan, written: Written) -> Guarantee:
             f"in the release has none{', or is withheld' if withheld else ''}."
         )
     return replace(plan.guarantee, limits=tuple(limits))
-
-
-# --- whole or absent --------------------------------------------------------------------------------------------------
-
-
-def check_new(folder: Path) -> None:
-    """Raise unless a release can be put there."""
-    if os.path.lexists(folder):
-        raise UsageError(
-            f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
-        )
-    if not folder.parent.is_dir():
-        raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.", "Make the folder first.")
-
-
-@contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder to write into, and rename it to its name when everything is on the disk."""
-    check_new(folder)
-    prefix = f".{folder.name}.partial-"
-    _remove_abandoned(folder.parent, prefix)
-    partial = folder.parent / f"{prefix}{os.getpid()}-{release_id()}"
-    try:
-        partial.mkdir()
-        yield partial
-        for file in (*partial.rglob("*"), partial):
-            _to_disk(file)
-        os.rename(partial, folder)
-        _to_disk(folder.parent)
-    except BaseException as problem:
-        shutil.rmtree(partial, ignore_errors=True)
-        if not isinstance(problem, OSError):
-            raise
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(problem):
-            raise OutOfSpace(
-                f"No room is left on the disk of {str(folder.parent)!r}; nothing was published.",
-                "Free some space and publish again; a shuffle needs room for the table uncompressed.",
-            ) from None
-        raise UsageError(
-            f"The release cannot be written to {str(folder.parent)!r}: {problem.strerror or problem}.",
-            "Nothing was published.",
-        ) from None
-
-
-def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove what a killed run left: hidden folders whose process is gone."""
-    for left in folder.glob(f"{glob.escape(prefix)}*"):
-        process = left.name.removeprefix(prefix).split("-")[0]
-        if process.isdigit() and not _is_alive(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ OPAQUE = (
     pa.types.is_interval,
 )
 """Types that are not published."""
+MOST_DIGITS = 38
+"""Of a decimal number, as databases have them."""
 RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
 """What an answer puts beside the columns; a column of that name would be overwritten."""
 DELIMITERS = {";": ";", "\t": "\\t", "|": "|"}
@@ -157,7 +160,7 @@ def _opened(source: Source, policy: Policy, engine: Engine) -> Table:
 
 def check_columns(stated: Sequence[str], present: Sequence[str]) -> None:
     """Raise unless the table has exactly the stated columns, each once."""
-    twice = sorted({name for name in present if list(present).count(name) > 1})
+    twice = sorted(name for name, number in Counter(present).items() if number > 1)
     if twice:
         raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
     if unnamed := [i for i, name in enumerate(present, start=1) if not name.strip()]:
@@ -248,10 +251,27 @@ def _check_kinds(source: Source, schema: Schema) -> None:
                 f"{attribute.name!r} is of type {kind}, which is not published.",
                 "Turn it into plain columns, or give it the role drop: it is then left out.",
             )
+        if attribute.is_published and (reason := _unreadable(kind)):
+            raise TableError(
+                f"{attribute.name!r} is of type {kind}, which cannot be read back from a release: {reason}.",
+                "Turn it into another type, such as text, or give it the role drop: it is then left out.",
+            )
         if attribute.is_published and (attribute.recoding or attribute.declared):
             fitted(attribute, kind)
         if attribute.type is not None and not isinstance(source, CsvSource):  # whose text has no type
             _check_type(attribute, value_type(kind))
+
+
+def _unreadable(kind: Any) -> str:
+    """Return why values of a type would be others, or none, for those who read them; nothing if they are the same."""
+    if pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS:
+        return f"it has more than {MOST_DIGITS} digits"
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        try:
+            pa.scalar(0, kind).cast(pa.string())
+        except pa.ArrowException:
+            return f"the time zone {kind.tz!r} is not known here"
+    return ""
 
 
 def _check_type(attribute: Attribute, kind: str) -> None:

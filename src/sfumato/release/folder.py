@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,7 +86,19 @@ def read_manifest(folder: Path) -> Manifest:
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)
     if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
+    for path in (folder / MANIFEST_NAME, folder / README_NAME, *_listed(folder, manifest)):
+        if path.is_symlink():
+            raise ReleaseError(
+                f"{path.name!r} of the release {str(folder)!r} is a link to another file.",
+                "A release holds its files itself: get it anew from the publisher.",
+            )
     return manifest
+
+
+def _listed(folder: Path, manifest: Manifest) -> Iterator[Path]:
+    """Give the files and folders that a manifest names."""
+    for table in manifest.tables:
+        yield from {folder / table.file, *_files(folder / table.file, table.parts)}
 
 
 _CHANGED = "Give the folder as `sfumato publish` wrote it; get it anew from the publisher if it was changed."

@@ -6,18 +6,18 @@ databases stay open. A connection is made in microseconds; each user gets one, w
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart
@@ -39,6 +39,8 @@ SMALL = 1_000_000
 """Rows of a release whose database stays open between questions."""
 KEPT = 4
 """Databases that stay open."""
+MEMORY = "4GB"
+"""What a database may take for a question."""
 BROKEN = (duckdb.FatalException, duckdb.InternalException)
 """After these a database answers nothing any more."""
 ROW_NUMBER = "file_row_number"
@@ -246,16 +248,21 @@ def connection(
         database = _kept(tuple(allowed), tuple(views), threads, stamps)
         with database.cursor() as found:  # which shows no progress bar, as a first connection may
             yield found
+    except duckdb.OutOfMemoryException:
+        raise UsageError(
+            f"The question takes more than {MEMORY} of memory.", "Ask for fewer groups, or fewer columns at a time."
+        ) from None
     except BROKEN:
-        _kept.cache_clear()
+        _databases.clear()
         raise
 
 
-def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: object = ()) -> Any:
-    """Open a database. `stamps` tell whether files are still the same."""
+def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:
+    """Open a database."""
     database = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
     database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle
+    database.execute(f"SET memory_limit = '{MEMORY}'")
     if threads:
         database.execute(f"SET threads = {threads}")
     database.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
@@ -266,8 +273,30 @@ def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | Non
     return database
 
 
-_kept = lru_cache(KEPT)(_opened)
+_databases: dict[tuple[Any, ...], Any] = {}
+"""Those that stay open, the one that was asked last at the end."""
+
+
+def _kept(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: object) -> Any:
+    """Return an open database of this process. `stamps` tell whether files are still the same."""
+    key = (allowed, views, threads, stamps)
+    found = _databases.pop(key, None) or _opened(allowed, views, threads)
+    _databases[key] = found
+    while len(_databases) > KEPT:
+        _databases.pop(next(iter(_databases)), None)
+    return found
+
+
+def _leave_to_parent() -> None:
+    """Forget, in a child, the databases of its parent without closing them.
+
+    A child has not the threads of its parent's databases: to ask one, and to close one, would wait for these forever.
+    Most are closed before the fork; another thread may have opened one since.
+    """
+    for database in _databases.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))  # so that it is never closed
+    _databases.clear()
 
 
 if hasattr(os, "register_at_fork"):  # a system without it does not fork
-    os.register_at_fork(before=_kept.cache_clear)  # a child has not the threads of its parent's databases
+    os.register_at_fork(before=_databases.clear, after_in_child=_leave_to_parent)

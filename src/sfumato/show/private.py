@@ -6,6 +6,8 @@ import os
 import shlex
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sfumato.errors import UsageError
@@ -25,6 +27,52 @@ def write_private(path: Path, text: str) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a new file that only the user can read, whole or not at all; raise if there is anything of that name.
+
+    A link of that name is not followed: the name itself must be free when the file gets it.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        _name(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _name(partial: Path, path: Path) -> None:
+    """Give a file its name, unless something has it."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise UsageError(f"{str(path)!r} exists already.", "Choose another name, or remove it.") from None
+    except OSError:  # a disk without such links
+        from sfumato.show.files import check_new  # loads Arrow
+
+        check_new(path)
+        os.rename(partial, path)
+
+
+@contextmanager
+def no_core_dump() -> Iterator[None]:
+    """Let the system write no image of the memory if the process crashes: there is a key in it."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
 
 
 def private_folder(path: Path) -> None:

@@ -62,7 +62,11 @@ class Schema:
     attributes: tuple[Attribute, ...]
 
     def __getitem__(self, name: str) -> Attribute:
-        return next(a for a in self.attributes if a.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Attribute]:
+        return {a.name: a for a in self.attributes}
 
     def names(self, *roles: Role) -> list[str]:
         """Return the names of the columns with one of these roles (all of them without a role)."""

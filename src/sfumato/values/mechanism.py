@@ -39,6 +39,8 @@ BETWEEN = "|"
 """Between the values of a set."""
 MOST_LISTED = 1 << 24
 """Values of all sets that can be published together: as texts they take some hundred megabytes."""
+MOST_VALUES = 10_000_000
+"""The largest compound domain: planning keeps a few numbers for each value."""
 
 Form = Literal["value", "set", "card"]
 """What is published of a record."""
@@ -299,7 +301,12 @@ def read_mechanism(
 
 
 def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
+    if size > MOST_VALUES:  # before anything is made of so many: a file may come from anybody
+        raise ValueError(f"a domain of {size:,} values, more than {MOST_VALUES:,}")
     codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
+    noise = raw.get("noise")
+    if noise is not None and noise["size"] != codes.size:
+        raise ValueError(f"a matrix of {noise['size']} columns for {codes.size} values")
     bounds = tuple(map(read_bound, raw["bounds"]))
     sets = tuple(map(read_set, raw.get("sets") or ()))
     return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds, sets)

@@ -102,6 +102,13 @@ class Profile(Private, Drawn):
         counts[self.domain.join(self.cells.T)] = self.numbers
         return counts
 
+    def marginal(self, domain: SensitiveDomain) -> npt.NDArray[np.int64]:
+        """Return the records of every code of a domain of some of the columns, dense."""
+        codes = domain.join(self.cells.T[self.domain.names.index(name)] for name in domain.names)
+        counts = np.zeros(domain.size, dtype=np.int64)
+        np.add.at(counts, codes, self.numbers)
+        return counts
+
     @property
     def quasi_domain(self) -> SensitiveDomain:
         """The quasi-identifiers' part of the domain."""
@@ -157,11 +164,6 @@ def counts_hash(profile: Profile) -> str:
     labels = repr([(part.name, part.labels) for part in profile.domain.parts])
     counted = profile.cells.astype("<i4").tobytes() + profile.numbers.astype("<i8").tobytes()
     return hashlib.sha256(labels.encode() + counted).hexdigest()
-
-
-def read_uniqueness(raw: Mapping[str, Any] | None) -> Uniqueness | None:
-    """Return it from what `dataclasses.asdict` gave, and JSON made of it."""
-    return None if raw is None else Uniqueness(**{**raw, "quasi_identifiers": tuple(raw["quasi_identifiers"])})
 
 
 def uniqueness(names: tuple[str, ...], sizes: Mapping[int, int]) -> Uniqueness:

@@ -17,6 +17,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -28,6 +30,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import UsageError
+from sfumato.show.private import write_new
 from sfumato.values.arrays import WordArray
 
 KEY_BYTES = 32
@@ -76,6 +79,7 @@ class SecretKey:
     def load(cls, path: str | Path) -> SecretKey:
         """Read a key file: 64 hexadecimal digits, as `sfumato key FILE` writes them."""
         try:
+            _check_mode(Path(path))
             secret = bytes.fromhex(Path(path).read_text(encoding="ascii").strip())
         except FileNotFoundError:
             raise UsageError(f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}") from None
@@ -91,14 +95,9 @@ class SecretKey:
     @staticmethod
     def create(path: str | Path) -> None:
         """Write a new key file that only its owner can read; never overwrite one."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            raise UsageError(
-                f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name."
-            ) from None
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        if os.path.lexists(path):
+            raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name.")
+        write_new(Path(path), secrets.token_hex(KEY_BYTES) + "\n")
 
     def words(self, step: Step, file: int, start: int, count: int) -> WordArray:
         """Return the words of rows start .. start+count-1 of a file."""
@@ -154,6 +153,16 @@ class SecretKey:
         """Return every 16-byte row encrypted by itself (the single block function of CBC-MAC)."""
         cipher = Cipher(algorithms.AES256(self.secret), modes.ECB()).encryptor()
         return np.frombuffer(cipher.update(blocks.tobytes()), dtype=np.uint8).reshape(-1, BLOCK).copy()
+
+
+def _check_mode(path: Path) -> None:
+    """Raise if others than the owner can read a key file."""
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(
+            f"Others can read the key file {str(path)!r} (mode {mode:o}).",
+            f"Keep it to yourself: chmod 600 {shlex.quote(str(path))}. If others may have read it, make a new key.",
+        )
 
 
 def _first_blocks(step: Step, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -28,10 +28,10 @@ WITHHELD = -1
 
 @dataclass(frozen=True, eq=False)
 class Perturb:
-    """Draw values by mechanisms. `counts`: how many rows of each value the plan is for; other tables are refused."""
+    """Draw values by mechanisms. `counts`: how many rows of each value of each were planned; others are refused."""
 
     mechanisms: tuple[Mechanism, ...]
-    counts: Counts | None = None
+    counts: tuple[Counts, ...]
 
 
 @dataclass(frozen=True, eq=False)

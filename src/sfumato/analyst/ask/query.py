@@ -33,7 +33,7 @@ from sfumato.analyst.ask.measure import (
     names_of,
     texts_inside,
 )
-from sfumato.analyst.ask.where import reason, with_own_names
+from sfumato.analyst.ask.where import check_terms, reason, with_own_names
 from sfumato.errors import UsageError
 
 PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset"}
@@ -84,6 +84,7 @@ def parse_query(text: str, columns: Columns) -> Query:
 
 def _parsed(text: str, columns: Columns) -> Query:
     select = _select(text)
+    check_terms(select)
     with_own_names(select, columns.types, _check_source(select))
     with_whole_conditions(select)
     shown, measures = _outputs(select, columns)

@@ -34,6 +34,8 @@ ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 COMPARISONS = (*ORDERINGS, *EQUALITIES)
 MOMENTS = tuple(getattr(exp.DataType.Type, name) for name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ"))
+MOST_TERMS = 200
+"""Comparisons that a condition may join."""
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
 _SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
@@ -181,6 +183,7 @@ def parsed(where: str, columns: Iterable[str]) -> exp.Expression:
         raise UsageError(f"The condition {where!r} holds more than a condition.", EXAMPLE)
     with_own_names(select, columns)
     condition: exp.Expression = select.args["where"].this
+    check_terms(condition)
     return condition
 
 
@@ -195,6 +198,16 @@ def with_own_names(select: exp.Select, columns: Iterable[str], tables: Collectio
         alike = own.get(column.name.lower(), [])
         if len(alike) == 1:
             column.this.set("this", alike[0])
+
+
+def check_terms(tree: exp.Expression) -> None:
+    """Raise if a question has so many terms that to answer it would take minutes."""
+    terms = sum(1 for _ in tree.find_all(exp.And, exp.Or, exp.Not)) + 1
+    if terms > MOST_TERMS:
+        raise UsageError(
+            f"The condition has {terms:,} terms, more than {MOST_TERMS:,}.",
+            "Name the values of a column in one list: town IN ('hill', 'lake', ...).",
+        )
 
 
 def reason(problem: SqlglotError) -> str:

@@ -32,6 +32,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
+from sfumato.show.private import write_new
 
 if TYPE_CHECKING:
     from sfumato.auditor.compare.figures import Outcome
@@ -83,6 +84,9 @@ def report(
     if table is not None:
         check_table(table, opened)
     page = public_page(opened, record, table) if public else private_page(opened, record, table, methods)
+    if not public:
+        write_new(path, html_of(page))
+        return
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
 

@@ -25,14 +25,12 @@ from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
+from sfumato.values.mechanism import MOST_VALUES
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.recoding import DateBins
 from sfumato.values.row_order import OrderTest, OrderWatch
 from sfumato.values.text import many
-
-MOST_VALUES = 10_000_000
-"""The largest compound domain: planning keeps a few numbers for each value."""
 
 MOST_NAMED = 5
 """Values that a note lists."""

@@ -24,6 +24,7 @@ from pyarrow import csv as pacsv
 
 from sfumato.engines.base import Batch, Stretch, hash_files
 from sfumato.engines.embedded import csv_lines
+from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError
 from sfumato.values.arrow import from_text, with_nulls
 from sfumato.values.attributes import Missing
@@ -37,6 +38,7 @@ WIDE = "\0"
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 
+LONGEST_FIELD = 1 << 30
 DAMAGED = "Export or copy the file again."
 
 
@@ -45,6 +47,8 @@ class CsvSource:
 
     def __init__(self, path: Path, rule: InputRule) -> None:
         self.path, self.rule, self.description = path, rule, str(path)
+        self._opened = stamps([path])
+        self.folder: Path | None = None
         self.names, self._header_lines = self._header()
         self.coded: frozenset[str] = frozenset()  # columns to be read as dictionaries: those that will be encoded
         self.wide: dict[str, tuple[str, ...]] = {}  # columns that are runs of the file's columns
@@ -175,6 +179,7 @@ class CsvSource:
     def _diagnosed(self, problem: Exception) -> TableError:
         """Read the file again, slowly, to name the line."""
         last = 1
+        csv.field_size_limit(LONGEST_FIELD)  # else a long field would be told as the mistake
         try:
             with self._text() as lines:
                 reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
@@ -184,6 +189,12 @@ class CsvSource:
                             f"{self.description!r}, line {reader.line_num}: {len(fields)} fields instead of "
                             f"{len(self._fields)}.",
                             "Mend the line; a field that holds the delimiter or a line break must be quoted.",
+                        )
+                    if sum(map(len, fields)) > CSV_BLOCK and "straddling" in str(problem):
+                        return TableError(
+                            f"{self.description!r}, line {reader.line_num}: the row has more than {CSV_BLOCK:,} bytes, "
+                            "which is not read where values are quoted.",
+                            "Write the table to Parquet, or leave the long column out.",
                         )
                     last = reader.line_num
         except UnicodeDecodeError:
@@ -209,6 +220,10 @@ class CsvSource:
     def fingerprint(self) -> str:
         """Return a sha256 over the bytes of the file."""
         return hash_files([self.path])
+
+    def check_unchanged(self) -> None:
+        """Raise if the file is not as it was when it was opened."""
+        check_stamps(self._opened, [self.path])
 
 
 _MARKS = (

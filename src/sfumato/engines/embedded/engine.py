@@ -26,6 +26,7 @@ from sfumato.engines.embedded.counting import count_sensitive, distinct, draw_pe
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.embedded.writing import kept_memory, reported, write_file
+from sfumato.engines.rows.counted import SeenValues, hash_of_counts
 from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
 from sfumato.engines.rows.mapping import Dealt as LabelOf
 from sfumato.engines.rows.mapping import RowMapper, integer_types
@@ -33,7 +34,7 @@ from sfumato.engines.rows.selection import changed_table, complete_columns
 from sfumato.errors import UsageError
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS, FormatName
-from sfumato.values.arrays import BoolArray, CodeArray, Progress
+from sfumato.values.arrays import BoolArray, Progress
 from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
@@ -101,12 +102,8 @@ class _Files:
 
     def perturbed(self, perturb: Perturb) -> Written:
         """Draw every row's values, in the table's order or in a random one."""
-        key, due, shuffle = self.asked.key, perturb.counts, self.asked.step(Shuffle)
-        seen = np.zeros(0 if due is None else due.size, dtype=np.int64)
-
-        def count(codes: CodeArray) -> None:
-            np.add(seen, np.bincount(codes, minlength=seen.size), out=seen)
-
+        key, shuffle = self.asked.key, self.asked.step(Shuffle)
+        seen = SeenValues(key, [counts.size for counts in perturb.counts])
         mapper = RowMapper(
             self.schema,
             self.source,
@@ -115,7 +112,7 @@ class _Files:
             record_key=self.rows.record_key,
             drawn=drawn_rows(self.rows, key),
             dealt=self._labels(self.asked.step(Allocate)),
-            seen=None if due is None else count,
+            seen=seen,
         )
         numbers = watched_numbers(self.rows, self.source, [name for m in perturb.mechanisms for name in m.domain.names])
         # sets take longer to write than to read and draw: a batch more in memory would only wait
@@ -123,7 +120,8 @@ class _Files:
         with closing(reported(mapper.batches(reading_ahead=ahead), self.progress, self.stopped)) as rows:
             published = rows if shuffle is None else shuffled(rows, shuffle.rows, key, self.asked.folder)
             written = Written(self._data(published, numbers))
-        if due is not None and not np.array_equal(due, seen):
+        # of each person another row may be drawn now than when rows were counted
+        if self.rows.person is None and seen.hash != hash_of_counts(key, perturb.counts):
             raise changed_table()
         return written
 

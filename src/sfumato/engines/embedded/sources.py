@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
+from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError, UsageError
+from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
 from sfumato.values.text import near_file
@@ -99,6 +101,8 @@ class ParquetSource:
     def __init__(self, files: Sequence[Path], description: str) -> None:
         self.description = description
         self.files = list(files)
+        self._opened = stamps(self.files)
+        self.folder = Path(description) if Path(description).is_dir() else None
         with _readable(description):
             footers = [pq.read_metadata(file) for file in self.files]  # not the files: a process may open few
             schemas = [footer.schema.to_arrow_schema() for footer in footers]
@@ -147,6 +151,10 @@ class ParquetSource:
         """Return a sha256 over the bytes of the files, in their order."""
         return hash_files(self.files)
 
+    def check_unchanged(self) -> None:
+        """Raise if a file is not as it was when it was opened, or the folder has another one."""
+        check_stamps(self._opened, _parquet_files(self.folder) if self.folder else self.files)
+
 
 class ArrowSource:
     """A table in memory that speaks Arrow."""
@@ -158,6 +166,7 @@ class ArrowSource:
             self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
         self.rows: int = self._table.num_rows
+        self.folder: Path | None = None
         self.wide: dict[str, tuple[str, ...]] = {}
 
     def column_type(self, name: str) -> Any:
@@ -182,18 +191,25 @@ class ArrowSource:
         digest.update(sink.getvalue())
         return digest.hexdigest()
 
+    def check_unchanged(self) -> None:
+        """Accept it: it is in memory, and its values are compared with those that were counted."""
+
 
 def _with_plain_text(column: Any) -> Any:
     """Return a dictionary of views or large text as one of text (Arrow itself cannot), one with a null among its values
-    as one without, so that nulls are seen where they are looked for; any other column as it is."""
+    or a value twice as one without, so that both are found where they are looked for; any other column as it is."""
     kind = column.type
     if not pa.types.is_dictionary(kind):
         return column
     if pa.types.is_string_view(kind.value_type) or pa.types.is_large_string(kind.value_type):
         chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.string())) for c in column.chunks]
         column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, pa.string()))
-    has_null = any(chunk.dictionary.null_count for chunk in column.chunks)
-    return _decoded(column).dictionary_encode() if has_null else column
+    is_odd = any(_has_null_or_twin(chunk.dictionary) for chunk in column.chunks)
+    return _decoded(column).dictionary_encode() if is_odd else column
+
+
+def _has_null_or_twin(values: Any) -> bool:
+    return bool(values.null_count) or len(values.unique()) < len(values)
 
 
 def _decoded(column: Any) -> Any:
@@ -205,12 +221,22 @@ def _parquet_files(folder: Path) -> list[Path]:
     files = sorted(f for f, parts in below.items() if not any(p.startswith((".", "_")) for p in parts))
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.", _folder_hint(folder))
+    for file in files:
+        if release := next((above for above in file.parents if _is_release(above, folder)), None):
+            raise TableError(
+                f"{str(folder)!r} holds {file.name!r} of the release {str(release)!r}, which is no original.",
+                "Move the release out of the table's folder.",
+            )
     if any("=" in part for f in files for part in below[f][:-1]):
         raise UsageError(
             f"The folder {str(folder)!r} has columns in its folder names (name=value).",
             "Write such a table to plain Parquet files first; folder names are not read.",
         )
     return files
+
+
+def _is_release(above: Path, folder: Path) -> bool:
+    return above.is_relative_to(folder) and (above / MANIFEST_NAME).exists()
 
 
 def _folder_hint(folder: Path) -> str:

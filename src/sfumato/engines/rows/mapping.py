@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.engines.base import RESERVED, Batch, RecordKey, Source, ahead
 from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
@@ -20,6 +21,8 @@ from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.mechanism import LABEL, Mechanism
 from sfumato.values.randomness import SecretKey, Step
 
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The first day of the year 1 and the last of the year 9999, from 1 January 1970."""
 MOST_FILES = 1 << 32
 """Of a table: beyond that the words of the next mechanism begin."""
 
@@ -36,7 +39,8 @@ Dealt = Callable[[Batch, SecretKey, BoolArray | None, CodeArray], CodeArray]
 class RowMapper:
     """Perturbs the columns of each mechanism, recodes and checks the others, drops columns and rows that are left out.
 
-    `dealt`, and `seen` that is shown all values, go with one mechanism. `beside` gives further columns of numbers.
+    `dealt` goes with one mechanism. `seen` is shown all values, as the number of their mechanism and their codes in it.
+    `beside` gives further columns of numbers.
     """
 
     def __init__(
@@ -48,7 +52,7 @@ class RowMapper:
         record_key: RecordKey | None = None,
         drawn: BoolArray | None = None,
         dealt: Dealt | None = None,
-        seen: Callable[[CodeArray], None] | None = None,
+        seen: Callable[[int, CodeArray], None] | None = None,
         beside: Beside | None = None,
     ) -> None:
         self._schema, self._source = schema, source
@@ -93,7 +97,7 @@ class RowMapper:
             domain = mechanism.domain
             true = domain.join(codes[name] for name in domain.names)
             if self._seen is not None:
-                self._seen(true)
+                self._seen(number, true)
             labels = None if self._dealt is None else self._dealt(batch, self._key, keep, true)
             drawn = mechanism.sample(true, labels, self._words(number, batch, keep, rows, true))
             for part, column in zip(mechanism.published.parts, mechanism.published.split(drawn), strict=True):
@@ -104,6 +108,7 @@ class RowMapper:
                 new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
             else:
                 new[name] = _plain(rows.column(name))
+                _check_days(name, new[name])
         names = list(self._published)
         if labels is not None:
             new[LABEL] = from_numpy(labels + np.int32(1))
@@ -206,6 +211,23 @@ def _without_views(rows: Any) -> Any:
         return rows
     kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in rows.schema.types]
     return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
+
+
+def _check_days(name: str, column: Any) -> None:
+    """Raise if a day lies beyond the years that programs know: it would be published, and not be read back."""
+    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)) or not len(column):
+        return
+    plain = column.type if pa.types.is_date(column.type) else pa.timestamp(column.type.unit)
+    width = pa.int32() if pa.types.is_date32(plain) else pa.int64()
+    found = pc.min_max(column.view(width))
+    per_day = {"date32[day]": 1, "timestamp[s]": 86_400}.get(str(plain))
+    per_day = per_day or 86_400 * 10 ** {"ms": 3, "us": 6, "ns": 9}[str(plain).split("[")[1][:2]]
+    low, high = (found[end].as_py() for end in ("min", "max"))
+    if low is not None and (low < FIRST_DAY * per_day or high >= (LAST_DAY + 1) * per_day):
+        raise TableError(
+            f"{name!r} holds a date before the year 1 or after the year 9999, which most programs cannot read.",
+            "Correct it (a date far off often stands for none), or leave it empty and say what a missing value means.",
+        )
 
 
 def _plain(column: Any) -> Any:

@@ -13,12 +13,13 @@ from sfumato.engines.base import Publication, Rows, Written
 from sfumato.engines.deal.allocation import dealt
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
+from sfumato.engines.rows.counted import hash_of_counts
 from sfumato.engines.rows.encoding import Refusal
 from sfumato.engines.rows.mapping import integer_types, missing_values
 from sfumato.engines.rows.selection import changed_table
 from sfumato.engines.spark.counting import count_sensitive, group_sizes, see
 from sfumato.engines.spark.grouping import TwoTables
-from sfumato.engines.spark.mapping import DealtRows, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
+from sfumato.engines.spark.mapping import DealtRows, MapRows, Order, write_in_order, write_shuffled
 from sfumato.engines.spark.selection import complete, explained, repeated
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import TaskSource, collected, told
@@ -128,13 +129,13 @@ def _perturbed(asked: Publication, perturb: Perturb) -> Written:
     if allocate is not None:
         again = partial(DealtRows, rows.source, rows.schema, allocate.mechanism.domain, key)
         labels = dealt(again, allocate.mechanism, allocate.quotas)
-    hashed = 0 if perturb.counts is None else perturb.mechanisms[0].domain.size
+    hashed = () if rows.person else tuple(counts.size for counts in perturb.counts)  # persons: drawn anew each time
     task = MapRows(rows.schema, _in_task(rows), perturb.mechanisms, rows.record_key, labels, hashed)
     if shuffle is None:
         written = write_in_order(rows.source, task, key, asked.folder)
     else:
         written = write_shuffled(rows.source, task, shuffle.rows, key, asked.folder, rows.person)
-    if perturb.counts is not None and written.checked != hash_of_counts(key, perturb.counts):
+    if hashed and written.checked != hash_of_counts(key, perturb.counts):
         raise changed_table()
     return Written(written.table)
 

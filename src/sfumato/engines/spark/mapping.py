@@ -19,6 +19,7 @@ import pyarrow as pa
 from sfumato.engines.base import RESERVED, Batch, RecordKey, key_bytes
 from sfumato.engines.deal.allocation import Labels, Picked, Rows, dealing_stream
 from sfumato.engines.deal.buckets import part_of
+from sfumato.engines.rows.counted import SeenValues
 from sfumato.engines.rows.mapping import WORD, Beside, RowMapper
 from sfumato.engines.rows.selection import SensitiveRows, complete_columns
 from sfumato.engines.spark.selection import with_drawn
@@ -38,7 +39,7 @@ from sfumato.engines.spark.writing import (
     with_columns,
     write_parts,
 )
-from sfumato.values.arrays import CodeArray, IntArray, WordArray
+from sfumato.values.arrays import IntArray, WordArray
 from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.mechanism import Mechanism, set_columns
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 
 NUMBER = f"{RESERVED}number"
 """The column with the number of a row in the whole table."""
-CHECKS = 1 << 40
-"""The stream of words that values are hashed with."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +80,19 @@ class Order:
 
 @dataclass(frozen=True)
 class MapRows:
-    """Maps the rows of a partition. `hashed`: add up a secret hash of the values, for so large a domain."""
+    """Maps the rows of a partition. `hashed`: the sizes of the domains whose values are added up, by secret words."""
 
     schema: Schema
     source: TaskSource
     mechanisms: tuple[Mechanism, ...]
     record_key: RecordKey | None = None
     labels: Labels | None = None
-    hashed: int = 0
+    hashed: tuple[int, ...] = ()
     order: Order | None = None
 
     def __call__(self, given: Iterator[Any], key: SecretKey, checked: WordArray) -> Iterator[tuple[Place, Any]]:
         """Yield the published rows of each batch, and where they were."""
-        source, words = self.source.of(given), value_words(key, self.hashed)
-
-        def hashing(codes: CodeArray) -> None:
-            np.add(checked, words.take(codes).sum(dtype=np.uint64), out=checked)
-
+        source = self.source.of(given)
         mapper = RowMapper(
             self.schema,
             source,
@@ -105,7 +100,7 @@ class MapRows:
             key,
             record_key=self.record_key,
             dealt=self.labels,
-            seen=hashing if self.hashed else None,
+            seen=SeenValues(key, self.hashed, checked) if self.hashed else None,
             beside=self.order.beside(key) if self.order else None,
         )
         for _, rows in mapper.batches():
@@ -126,17 +121,6 @@ class _NoRows(TaskSource):
         """Yield one empty batch."""
         nothing, none = [pa.array([], self.column_type(name)) for name in columns], np.zeros(0, dtype=np.int64)
         yield Addressed(pa.RecordBatch.from_arrays(nothing, names=list(columns)), none, none, none)
-
-
-def value_words(key: SecretKey, values: int) -> WordArray:
-    """Return the secret word of each value. The sum over all rows tells whether their values are those planned: other
-    counts have the same with a probability of about 2^-64."""
-    return key.words(Step.HASH, CHECKS, 0, values)
-
-
-def hash_of_counts(key: SecretKey, counts: IntArray) -> int:
-    """Return what the secret words of all rows' values add up to, if there are so many of each value."""
-    return int(np.vdot(value_words(key, counts.size), counts.astype(np.uint64)))
 
 
 # --- on the driver ------------------------------------------------------------------------------------------------

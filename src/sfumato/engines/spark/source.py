@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato.engines.base import Batch
 from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, collected, file_sums, mapped, reason
+from sfumato.engines.stamps import changed_files
 from sfumato.errors import TableError, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class SparkSource:
         self.wide: dict[str, tuple[str, ...]] = {}
         if len(set(self.names)) < len(self.names):
             raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
+        self._opened = self._stamps()
+        self.folder = Path(description) if Path(description).is_dir() else None
 
     @property
     def session(self) -> SparkSession:
@@ -126,6 +129,23 @@ class SparkSource:
         the rows, which depend on the rows and not on their order.
         """
         return self._of_files() or self._of_rows()
+
+    def check_unchanged(self) -> None:
+        """Raise if a file is not as it was when the frame was made; of frames without files, counts tell."""
+        if self._stamps() != self._opened:
+            raise changed_files(f"the files of {self.description} are not those that it was made of")
+
+    def _stamps(self) -> tuple[tuple[str, int, int], ...]:
+        """Return name, size and time of all files, as the store has them: one listing of each folder."""
+        java: Any = self.session._jvm
+        settings = self.session._jsparkSession.sessionState().newHadoopConf()
+        files = {_parts(uri) for uri in self.frame.inputFiles()}
+        found = []
+        for folder in sorted({uri.rsplit("/", 1)[0] for uri in self.frame.inputFiles()}):
+            path = java.org.apache.hadoop.fs.Path(java.java.net.URI(f"{folder}/"))
+            listed = path.getFileSystem(settings).listStatus(path)
+            found += [s for s in listed if _parts(s.getPath().toUri().toString()) in files]
+        return tuple(sorted((s.getPath().toString(), int(s.getLen()), int(s.getModificationTime())) for s in found))
 
     def _of_files(self) -> str | None:
         if self.why_no_address or list(_steps(self.frame._jdf.queryExecution().analyzed())) != ["LogicalRelation"]:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -142,6 +143,7 @@ class TaskSource:
     place: tuple[int, int] = (0, 0)
     last: tuple[int, int] = (-1, -1)
     description: str = "a partition"
+    folder: Path | None = None
     wide: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, given: Iterator[Any]) -> TaskSource:
@@ -198,6 +200,10 @@ class TaskSource:
     def fingerprint(self) -> str:
         """Refuse: a partition is not a table."""
         raise AssertionError("a partition has no fingerprint")
+
+    def check_unchanged(self) -> None:
+        """The whole table is looked at, by the driver."""
+        raise AssertionError("a partition has no files of its own")
 
 
 def at_once(batches: Iterable[Any], rows: int = AT_ONCE) -> Iterator[Any]:

@@ -107,7 +107,9 @@ class ResponseFigures(Found, Figures):
         return math.prod(attribute.diagonal for attribute in self.attributes)
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
-        return Perturb(self.mechanisms), Shuffle(plan.rows)
+        assert counted is not None  # its method rechecks
+        counts = tuple(counted.marginal(mechanism.domain) for mechanism in self.mechanisms)
+        return Perturb(self.mechanisms, counts), Shuffle(plan.rows)
 
     def meets(self, requirement: Requirement, asked: object) -> bool:
         claim = self.claim
@@ -115,7 +117,7 @@ class ResponseFigures(Found, Figures):
 
     def recheck(self, plan: Plan, profile: Profile) -> None:
         """Evaluate the risk once more, on the table's own counts and the integers that will be sampled."""
-        check_plan(plan.guarantee, self, profile)
+        check_plan(plan.guarantee, self, profile, plan.rows)
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -254,7 +256,7 @@ class ResponseFigures(Found, Figures):
 # --- a plan against the table that it is published with ---------------------------------------------------------------
 
 
-def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> None:
+def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile, rows: int) -> None:
     """Raise unless the table is the planned one, and the plan's own integers keep the limits that it states for it.
 
     The hash that seals a plan file can be computed by anybody. So the risk is evaluated once more before publishing,
@@ -262,7 +264,7 @@ def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> No
     """
     from sfumato.methods.response.request import Axes
 
-    if counts_hash(profile) != plan.counts_hash:
+    if counts_hash(profile) != plan.counts_hash or profile.rows != rows:
         raise PlanMismatch(
             "The table is not the one that was planned: it has other combinations of values, or other numbers of "
             "them, and so another risk.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.methods.plan import Plan
@@ -49,6 +49,15 @@ class RandomizedResponse(ResponseOptions):
         from sfumato.methods.response import planner
 
         return planner.plan(profile, requirement, self)
+
+    def hides(self, columns: Schema, names: Sequence[str]) -> bool:
+        """Whether they are counted columns; `recheck` tells whether they are those in scope."""
+        return set(names) <= {*self.counted(columns), *columns.names("sensitive")}
+
+    def limits(self, figures: ResponseFigures) -> tuple[str, ...]:
+        from sfumato.methods.response import planner
+
+        return tuple(planner.own_row_limit(figures))
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         return requirement, self.limited_risk, self.scope, self.fixed, self.objective

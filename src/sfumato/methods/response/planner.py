@@ -50,7 +50,7 @@ def plan(profile: Profile, requirement: Requirement, method: ResponseOptions) ->
         **vars(_found(asked, best, found)),
     )
     notes = _notes(profile, figures, found.channels[-1])
-    return Plan.of(profile, (method.name, method.assurance), figures, notes, limits=tuple(_limits(figures)))
+    return Plan.of(profile, method, figures, notes)
 
 
 # --- what can be had ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _curve(asked: Request) -> Iterator[TradeOff]:
 # --- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _limits(figures: ResponseFigures) -> Iterator[str]:
+def own_row_limit(figures: ResponseFigures) -> Iterator[str]:
     """Yield what the expected shares of `link` leave out."""
     if figures.claim.risk == "link" and figures.link_with_own_row is not None:
         most = math.ceil(figures.link_with_own_row * 1000) / 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.errors import Infeasible, PolicyError
+from sfumato.errors import Infeasible, PlanMismatch, PolicyError
 from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.bucketing import Bucketing, check_frequencies, check_values, notes_of, required
 from sfumato.methods.plan import Plan
@@ -154,10 +154,7 @@ class RobustAnatomy(Bucketing):
             'choose the method "suppression", whose bound is for someone who knows no associations with other columns',
         )
         own = [cells.prior(known) for known in cells.sets]
-        priors = None if claim.prior == "none" else own
-        if claim.prior == "file":
-            files = zip(cells.sets, self.prior_files, strict=True)
-            priors = [cells.read_prior(known, path, alone.domain.labels) for known, path in files]
+        priors = self._priors(cells, alone.domain.labels)
         if priors is not None:
             for known, of_set in zip(cells.sets, priors, strict=True):
                 _check_possible(alone, cells, known, of_set, r)
@@ -179,7 +176,25 @@ class RobustAnatomy(Bucketing):
             robustness=_figures(found, rehearse_plain(cells, r, priors or own), alone, self.assurance),
         )
         notes = [*_notes(found, claim), *notes_of(alone)]
-        return Plan.of(alone, (self.name, self.assurance), figures, notes)
+        return Plan.of(alone, self, figures, notes)
+
+    def recheck(self, plan: Plan, profile: Profile) -> None:
+        """Raise unless the table is the planned one, and the priors those of the policy."""
+        super().recheck(plan, profile)
+        assert isinstance(plan.figures, BucketFigures)
+        cells = Cells.of(profile, plan.figures.claim.attribute_sets)
+        due = self._priors(cells, _without_cells(profile).domain.labels)
+        if [prior.to_dict() for prior in plan.figures.priors] != [prior.to_dict() for prior in due or ()]:
+            raise PlanMismatch("The plan's priors are not those that the policy asks for.", "Plan again.")
+
+    def _priors(self, cells: Cells, labels: Sequence[str]) -> list[Prior] | None:
+        """Return the prior of each attribute set; None where there is none."""
+        if self.prior == "none":
+            return None
+        if isinstance(self.prior, str):
+            return [cells.prior(known) for known in cells.sets]
+        files = zip(cells.sets, self.prior_files, strict=True)
+        return [cells.read_prior(known, path, labels) for known, path in files]
 
 
 def _check_counted(profile: Profile) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
+from sfumato.errors import PlanMismatch
 from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import PLAN_VERSION, Figures, Plan
 from sfumato.show.results import columns_table
@@ -49,7 +50,8 @@ class SeveralFigures(Figures):
         return math.prod(part.figures.record_utility or 0.0 for part in self.parts)
 
     def steps(self, plan: Plan, counted: object) -> tuple[RowStep, ...]:
-        return (Perturb(self.mechanisms), *([Shuffle(plan.rows)] if plan.shuffle else []))
+        counts = tuple(part.figures.counts for part in self.parts if isinstance(part.figures, PerturbationFigures))
+        return (Perturb(self.mechanisms, counts), *([Shuffle(plan.rows)] if plan.shuffle else []))
 
     def meets(self, requirement: Requirement, asked: object) -> bool:
         """Whether each plan is for the method and the requirement of its columns."""
@@ -66,6 +68,8 @@ class SeveralFigures(Figures):
         """Raise unless every plan keeps its own bounds."""
         for part in self.parts:
             part.figures.require(part)
+            if part.rows != plan.rows:
+                raise PlanMismatch("The plans of the columns are for different numbers of records.", "Plan again.")
 
     def explained(self, plan: Plan) -> Iterator[list[str]]:
         names = self.claim.columns

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from pydantic import SerializeAsAny
 
+from sfumato.claims.claim import Claim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
 from sfumato.methods.method import Method
 from sfumato.methods.plan import Plan
 from sfumato.methods.several.figures import SeveralFigures
 from sfumato.values.attributes import Schema
-from sfumato.values.computed import ROW_ORDER
+from sfumato.values.computed import Facts
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, Requirements
@@ -108,19 +109,23 @@ class Several(Method):
         whole = replace(
             profile, observed=tuple(name for part in parts for name in part.observed), order=profile.together
         )
-        known = {ROW_ORDER, *whole.computed_from_table, *(fact for part in parts for fact in part.claim.facts())}
-        return Plan.of(
-            whole,
-            (self.name, self.assurance),
-            figures,
-            _notes(names, parts, profile),
-            facts=tuple(
-                f"{name}: {fact}"
-                for name, part in zip(names, parts, strict=True)
-                for fact in part.computed_from_table
-                if fact not in known
-            ),
-            keeps_order=profile.keeps_order,
+        return Plan.of(whole, self, figures, _notes(names, parts, profile), keeps_order=profile.keeps_order)
+
+    def facts(self, figures: SeveralFigures) -> Facts:
+        """Return what the method of each column adds, with the column."""
+        each = zip(figures.claim.columns, self.each, figures.parts, strict=True)
+        return tuple(f"{name}: {fact}" for name, method, part in each for fact in method.facts(part.figures))
+
+    def claim_for(self, figures: SeveralFigures, requirement: Requirement) -> Claim:
+        """Return the claims of the columns, each as its method makes it."""
+        assert isinstance(requirement, Requirements)
+        each = zip(self.each, figures.parts, requirement.each, strict=True)
+        claims = tuple(method.claim_for(part.figures, own) for method, part, own in each)
+        names = tuple(mechanism.domain.name for mechanism in figures.mechanisms)
+        return SeveralClaim(
+            names,
+            tuple(method.name for method in self.each),
+            tuple(claim for claim in claims if isinstance(claim, OddsClaim)),
         )
 
 

@@ -64,6 +64,8 @@ class PartitionFigures:
         for table, of_table in zip(mechanism.tables, quotas, strict=True):
             total[table.codes] += of_table
             rows = int(of_table.sum())
+            if of_table.min() < 0 or (mechanism.label and rows < self.minimum_size):
+                raise PlanMismatch("A sub-table of the plan has fewer records than it must have.", "Plan again.")
             shares = zip(of_table.tolist(), table.bounds, strict=True)
             if any(b.gamma is not None and (b.rho1 is None or q > b.rho1 * rows) for q, b in shares):
                 raise PlanMismatch("A quota of the plan breaks the rho1 of its sub-table.", "Plan again.")

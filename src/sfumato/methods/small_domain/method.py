@@ -91,7 +91,7 @@ class SmallDomain(Method):
             *profile.all_notes,
             profile.order.statement,
         )
-        return Plan.of(profile, (self.name, self.assurance), figures, notes, keeps_order=profile.keeps_order)
+        return Plan.of(profile, self, figures, notes, keeps_order=profile.keeps_order)
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
         assert isinstance(requirement, RhoPrivacy)

@@ -101,7 +101,7 @@ class Suppression(Bucketing):
             claim, profile.domain, profile.counts, found.suppressed, groups, counts_hash(profile), suppression=told
         )
         notes = [*_notes(found, told), *notes_of(profile)]
-        return replace(Plan.of(profile, (self.name, self.assurance), figures, notes), seeded=drawn.seeded)
+        return replace(Plan.of(profile, self, figures, notes), seeded=drawn.seeded)
 
 
 def _figures(profile: Profile, found: Suppressed) -> SuppressionFigures:

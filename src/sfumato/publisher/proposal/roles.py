@@ -63,8 +63,10 @@ def guess_roles(
     columns: Sequence[Column], rows: int, looks: Mapping[str, Look | None], sensitive: str | None = None
 ) -> list[Guess]:
     """Return a guess for every column, exactly one of them sensitive: the one that is stated, if one is."""
+    first = {column.name.lower(): column.name for column in reversed(columns)}
     guesses = [
-        _guess_name(column, columns[:k]) or _guess(column, rows, looks[column.name]) for k, column in enumerate(columns)
+        _guess_name(column, first[column.name.lower()]) or _guess(column, rows, looks[column.name])
+        for column in columns
     ]
     if sensitive is not None:
         stated = _stated(guesses, rows, sensitive)
@@ -121,10 +123,9 @@ def _counted(column: Column, rows: int) -> str:
     return f"{column.distinct:,} different value{plural} in {rows:,} rows{kind}"
 
 
-def _guess_name(column: Column, before: Sequence[Column]) -> Guess | None:
-    """Return the guess for a column whose name cannot be published."""
-    twin = next((c.name for c in before if c.name.lower() == column.name.lower()), None)
-    if twin is not None:
+def _guess_name(column: Column, twin: str) -> Guess | None:
+    """Return the guess for a column whose name cannot be published; `twin`: the first one of the same letters."""
+    if twin != column.name:
         why = f'Differs from "{twin}" in case only'
     elif not column.name.isprintable():
         why = "Its name holds a character that cannot be seen"

@@ -18,6 +18,8 @@ from sfumato.values.arrays import Progress
 from sfumato.values.arrow import is_text
 
 TOGETHER = 8  # columns that are counted in one pass: each takes a hash table, and these must fit side by side
+VALUES = 8_000_000  # that fit side by side: of short tables more columns are counted in one pass
+MOST_TOGETHER = 32
 _MARKS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
 MISSING_TEXTS = (*_MARKS, *(f" {mark}" for mark in _MARKS))
 """Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
@@ -26,15 +28,17 @@ FIGURES = 7  # of a column
 
 def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Column, ...]]:
     """Return the number of rows, and every column with its counts."""
-    groups = [source.names[k : k + TOGETHER] for k in range(0, len(source.names), TOGETHER)]
-    report = shared(progress, len(groups))
-    rows, columns = 0, []
-    for names in groups:
+    rows, columns, names = 0, list[Column](), source.names[:TOGETHER]
+    report = shared(progress, -(-len(source.names) // TOGETHER))
+    while names:
         try:
             rows, described = _describe(source, names, report)
         except duckdb.OutOfMemoryException:  # too many values side by side: one after the other, all reported before
             described = [column for name in names for column in _describe(source, [name], no_progress)[1]]
         columns += described
+        # a pass reads every line of a CSV file, however few of its columns: fewer passes
+        together = min(MOST_TOGETHER, max(TOGETHER, VALUES // max(1, rows)))
+        names = source.names[len(columns) : len(columns) + together]
     return rows, tuple(columns)
 
 

@@ -16,9 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as pacsv
 
+from sfumato.errors import TableError
 from sfumato.release.format import Format, Piece, Writer
 from sfumato.values.arrow import codes_of, from_numpy, from_text, is_text, nulls_of, take
 
+LONGEST = 1_900_000
+"""Bytes of a text: databases read lines of two million."""
 LINES_AT_ONCE = 1 << 16
 """Lines of text that are joined at a time: an array of texts holds two gigabytes."""
 SETS_AT_ONCE = 1 << 14
@@ -137,6 +140,9 @@ def _text(table: Any) -> Iterator[Any]:
     # must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
     columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     plain = pa.Table.from_arrays(columns, names=table.schema.names)
+    for name, column in zip(plain.column_names, plain.columns, strict=True):
+        for chunk in column.chunks if is_text(column.type) else ():
+            _check_length(name, chunk)
     if plain.num_columns == 1:
         yield _formatted(plain, "needed")
         return
@@ -171,7 +177,7 @@ def _lines(rows: Any) -> Any:
     pool = _Pool(rows.num_rows)
     after_text = ""  # what has to follow a text, which comes with the next value of a dictionary where there is one
     ends = [*[","] * (rows.num_columns - 1), "\n"]
-    for column, end in zip(rows.columns, ends, strict=True):
+    for name, column, end in zip(rows.schema.names, rows.columns, ends, strict=True):
         if pa.types.is_dictionary(column.type):
             values = [*_quoted(column.dictionary.to_pylist()), ""]
             texts = from_text([after_text + value + end for value in values])
@@ -179,6 +185,8 @@ def _lines(rows: Any) -> Any:
             after_text = ""
         else:
             pool.add_constant(after_text)
+            if is_text(column.type):
+                _check_length(name, column)
             pool.add(column.cast(pa.string()), np.arange(rows.num_rows, dtype=np.int32))
             after_text = end
     pool.add_constant(after_text)
@@ -219,9 +227,24 @@ def _has_empty_text(column: Any) -> bool:
     return is_text(column.type) and any(_is_empty_somewhere(chunk) for chunk in column.chunks)
 
 
-def _is_empty_somewhere(texts: Any) -> bool:
+def _ends(texts: Any) -> npt.NDArray[Any]:
+    """Return where texts begin and end in their buffer."""
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    ends = np.frombuffer(texts.buffers()[1], dtype=width)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(texts.buffers()[1], dtype=width)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _check_length(name: str, texts: Any) -> None:
+    """Raise if a text is so long that a reader of CSV, as databases are, would refuse the line."""
+    if texts.nbytes > LONGEST and int(np.diff(_ends(texts)).max(initial=0)) > LONGEST:
+        names = name.replace("\0", ", ")
+        raise TableError(
+            f"{names!r} holds a text of more than {LONGEST:,} bytes, which most programs do not read from CSV.",
+            'Publish Parquet (output.format = "parquet"), or leave the column out.',
+        )
+
+
+def _is_empty_somewhere(texts: Any) -> bool:
+    ends = _ends(texts)
     empty = ends[1:] == ends[:-1]
     nulls = nulls_of(texts)
     return bool((empty if nulls is None else empty & ~nulls).any())

@@ -35,6 +35,8 @@ from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
 
 SHOWN = 5
+SECRET_KEY = "secret key"
+"""The check that a release from a test seed fails, and may fail."""
 NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
 """Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
 LEFT_OUT = re.compile("Rows without a value of (.+) were left out")
@@ -96,7 +98,7 @@ def verify(release: ReleaseFolder, certificate: Certificate | None = None) -> Ve
     """
     manifest = release.manifest
     hiding = buckets if manifest.in_buckets else drawn
-    checks = [*as_published(release), *_stated(manifest)]
+    checks = [*as_published(release), *stated_checks(manifest)]
     if _hold(checks, ("checksum of", "matrix")):
         for look in (hiding.rows, carried):
             try:
@@ -123,7 +125,7 @@ def _hold(checks: list[Check], beginnings: tuple[str, ...]) -> bool:
 # --- what is stated ---------------------------------------------------------------------------------------------------
 
 
-def _stated(manifest: Manifest) -> Iterator[Check]:
+def stated_checks(manifest: Manifest) -> Iterator[Check]:
     """The matrices must be matrices with the stated epsilon, the claim kept as far as it shows, and the key secret."""
     try:
         stated = _published(manifest)
@@ -142,7 +144,7 @@ def _stated(manifest: Manifest) -> Iterator[Check]:
     yield from drawn.epsilons(manifest, stated.mechanisms)
     how = "Dealt by" if manifest.in_buckets else "Drawn from"
     secret = manifest.status == "release"
-    yield outcome("secret key", secret, f"{how} a secret key.", f"{how} a test seed: not for release.")
+    yield outcome(SECRET_KEY, secret, f"{how} a secret key.", f"{how} a test seed: not for release.")
 
 
 def _published(manifest: Manifest) -> Published:

@@ -1,0 +1,143 @@
+"""How the command ends: with a code of its own for its own mistakes, and as signals ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.cli import main as commands
+from tests.engines.tools import patients
+
+POLICY = """
+[columns.name]
+role = "identifier"
+[columns.age]
+role = "drop"
+[columns.sex]
+role = "other"
+[columns.disease]
+role = "sensitive"
+[method]
+name = "uniform"
+[requirement]
+gamma = 3
+"""
+MAIN = "from sfumato.cli.main import main; main()"
+
+
+def ended(problem: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run a command in which something raises; return the exit code and what was told."""
+
+    def fail(**_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(commands, "app", fail)
+    monkeypatch.setattr(sys, "argv", ["sfumato"])
+    with pytest.raises(SystemExit) as end:
+        commands.main()
+    assert isinstance(end.value.code, int)
+    return end.value.code, capsys.readouterr().err
+
+
+def test_a_mistake_of_the_program_has_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an unforeseen error says may hold values of the table: it is not repeated."""
+    code, told = ended(KeyError("HIV"), monkeypatch, capsys)
+    assert code == 70
+    assert told.startswith("InternalError: sfumato made a mistake (KeyError")
+    assert "Please report this line" in told
+    assert "HIV" not in told
+    assert "Traceback" not in told
+    monkeypatch.setenv("SFUMATO_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        commands.main()
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (MemoryError(), 1, "Memory ran out"),
+        (RecursionError(), 2, "nested too deeply"),
+        (ValueError("Exceeds the limit (4300 digits) for integer string conversion"), 2, "thousands of digits"),
+        (ValueError("something else"), 70, "ValueError"),
+    ],
+)
+def test_what_an_input_can_do_is_told_as_such(
+    problem: Exception, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, told = ended(problem, monkeypatch, capsys)
+    assert found == code
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.toml", "a = " + "[" * 50_000),
+        ("long.toml", "version = " + "9" * 5000),
+        ("deep.json", "[" * 200_000),
+    ],
+)
+def test_files_of_any_depth(name: str, text: str, tmp_path: Path) -> None:
+    pq.write_table(patients(), tmp_path / "t.parquet")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / name).write_text(text)
+    policy, plan = (name, []) if name.endswith("toml") else ("policy.toml", ["--plan", name])
+    command = [sys.executable, "-c", MAIN, "publish", "t.parquet", policy, "-o", "r", *plan]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+WAITING = """
+import signal, sys, time
+from sfumato.cli import main as commands
+def app(**_):
+    print("ready", flush=True)
+    {body}
+commands.app = app
+commands.main()
+"""
+SLEEP = "time.sleep(2); print('done', flush=True)"
+BROKEN_IMPORT = "\n    try: time.sleep(30)\n    except KeyboardInterrupt: raise ImportError('half loaded')"
+
+
+def after_signal(body: str, number: signal.Signals, ignored: bool) -> subprocess.CompletedProcess[str]:
+    def ignore() -> None:
+        signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING.replace("{body}", body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=ignore,  # noqa: PLW1509
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As `nohup` asks."""
+    done = after_signal(SLEEP, signal.SIGHUP, ignored=True)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("body", [SLEEP, BROKEN_IMPORT], ids=["at work", "while a module is loaded"])
+def test_a_polite_kill_ends_without_a_traceback(body: str) -> None:
+    done = after_signal(body, signal.SIGTERM, ignored=False)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "Interrupted: nothing was published.\n"
