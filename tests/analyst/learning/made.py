@@ -17,6 +17,9 @@ from tests.conftest import make_policy
 
 VALUES = ["flu", "HIV", "cold", "asthma"]
 LABEL = f"sensitive; domain = {VALUES}"
+MANY = [*VALUES, "gout", "stroke", "angina", "ulcer", "eczema", "mumps"]
+SHARES = [12, 8, 6, 5, 4, 3, 1, 1, 1, 1]
+"""Of these small domain randomization makes two sub-tables."""
 WORD = 1 << 64
 
 
@@ -40,16 +43,24 @@ SHAPES = {  # roles besides those of untouched columns, requirement, method, opt
     "together": ({"ill": LABEL, "pain": "sensitive; domain = [0, 1, 2]"}, "gamma = 8", "uniform", ""),
     "apart": ({"ill": LABEL, "pain": "sensitive; domain = [0, 1, 2]; method = { name = 'uniform' }; "
                "requirement = { gamma = 4 }"}, "gamma = 3", "uniform", ""),
-    "sub-tables": ({"ill": LABEL}, "rho1 = 0.5\nrho2 = 0.7", "small-domain", ""),
+    "sub-tables": ({"ill": f"sensitive; domain = {MANY}"}, "rho1 = '1/3'\nrho2 = '2/3'", "small-domain",
+                   "assurance = 'as-published'"),
 }  # fmt: skip
 
 
-def released(shape: str, folder: Path, rows: pa.Table | None = None) -> sf.Release:
-    """Return the people, or other rows with their columns, published in a shape."""
+def many_ill() -> pa.Table:
+    """Return the people with more illnesses."""
+    values = [value for value, share in zip(MANY, SHARES, strict=True) for _ in range(share)]
+    rows = people(10 * len(values))
+    return rows.set_column(rows.column_names.index("ill"), "ill", [values * 10])
+
+
+def released(shape: str, folder: Path) -> sf.Release:
+    """Return the people published in a shape."""
     roles, requirement, method, options = SHAPES[shape]
     untouched = {"n": "other", "age": "quasi_identifier", "sex": "quasi_identifier", "pain": "other"}
     policy = make_policy(untouched | roles, requirement, method, options=options)
-    table = sf.scan(people() if rows is None else rows, policy)
+    table = sf.scan(many_ill() if shape == "sub-tables" else people(), policy)
     made = sf.plan(sf.profile(table), policy.method, policy.requirement)
     return sf.publish(table, made, folder, key=SecretKey.from_seed(7))
 
