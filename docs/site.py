@@ -26,7 +26,7 @@ BROUGHT = {
 ORDER: dict[str, tuple[str, ...]] = {
     "Start": ("install", "five-minutes", "concepts", "choose", "studio"),
     "Publish": ("walkthrough", "choose-bound", "sign-off", "checklist", "again", "guide", "spark"),
-    "Analyse": ("first-estimate", "sql", "associations", "regression", "intervals", "groups", "write-up"),
+    "Analyse": ("first-estimate", "sql", "associations", "regression", "learning", "intervals", "groups", "write-up"),
     "Review": ("threat-model", "audit", "report", "compare", "limits"),
     "Methods": ("index", "uniform", "subset", "ranges", "plateau", "geometric", "fine-grain", "small-domain",
                 "randomized-response", "anatomy", "suppression", "robust-anatomy", "several"),

@@ -33,6 +33,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     for package, target in FORBIDDEN.items():
         (tree / "sfumato" / package / "planted.py").write_text(f"from sfumato.{target} import *\n", encoding="utf-8")
     (tree / "sfumato" / "cli" / "planted.py").write_text("from sfumato_papers import running\n", encoding="utf-8")
+    with (tree / "sfumato" / "sklearn.py").open("a", encoding="utf-8") as public:
+        public.write("from sfumato.engines.planted import *\n")
     (tree / "sfumato" / "attic").mkdir()
     (tree / "sfumato" / "attic" / "__init__.py").write_text("", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(tree)}
@@ -50,6 +52,10 @@ def test_a_planted_import_that_is_forbidden_is_found(package: str, report: str) 
 
 def test_an_import_of_the_papers_is_found(report: str) -> None:
     assert "sfumato.cli.planted -> sfumato_papers.running" in report.replace("\n", " ")
+
+
+def test_an_import_by_the_module_for_scikit_learn_is_found(report: str) -> None:
+    assert "sfumato.sklearn -> sfumato.engines.planted" in report.replace("\n", " ")
 
 
 def test_a_package_without_a_place_is_found(report: str) -> None:

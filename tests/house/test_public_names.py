@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
+import sfumato.sklearn
 
 NAMES = [
     "Amplification",
@@ -67,9 +68,27 @@ NAMES = [
 ]
 
 
+FOR_SCIKIT_LEARN = [
+    "Calibration",
+    "CorrectedScore",
+    "LabelChannel",
+    "PseudoLabelClassifier",
+    "PseudoLabelRegressor",
+    "Score",
+    "TrainingData",
+    "UnmixedClassifier",
+    "corrected_auc",
+    "corrected_calibration",
+    "corrected_score",
+    "training_data",
+]
+
+
 def test_the_public_names_are_exactly_these() -> None:
     assert sf.__all__ == NAMES
     assert dir(sf) == NAMES
+    assert sfumato.sklearn.__all__ == FOR_SCIKIT_LEARN
+    assert all(getattr(sfumato.sklearn, name).__doc__ for name in FOR_SCIKIT_LEARN)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,7 +27,7 @@ X, Y = np.array([[0.0], [1.0], [2.0]]), np.array(["no", "yes", "no"])
 @pytest.mark.parametrize(
     ("shape", "label", "features", "words"),
     [
-        ("apart", "ill", ["age", "pain"], "'pain' cannot be a feature.*regression.*as they are published"),
+        ("apart", "ill", ["age", "pain"], "'pain' cannot be a feature.*release.regress.*as they are published"),
         ("values", "ill", ["ill"], "'ill' cannot be a feature"),
         ("sub-tables", "ill", ["sub_table"], "chose it by the label"),
         ("values", "sex", ["age"], "'sex' is published as it was.*to_pandas"),

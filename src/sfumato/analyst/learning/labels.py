@@ -90,7 +90,7 @@ def training_data(release: ReleaseFolder, label: str, features: Sequence[str]) -
     if release.manifest.in_buckets:
         raise UsageError(
             f"The rows of {str(release.folder)!r} have no {label!r}: it stands apart, in groups.",
-            "Ask for counts, tables and associations: they need no label in each row.",
+            "Use release.regress(...), or ask for counts and tables: they need no label in each row.",
         )
     names = [features] if isinstance(features, str) else list(features)
     _check_columns(release, label, names)
@@ -197,8 +197,8 @@ def _check_features(release: ReleaseFolder, mechanism: Mechanism, features: Sequ
         raise UsageError(
             f"{listed(map(repr, blurred))} cannot be a feature: it is randomized, and no model can split on "
             "a true value that it does not know.",
-            "Leave it out. For a model of true values use a regression. To predict for rows as they are published, "
-            "train scikit-learn on release.to_pandas() without any correction.",
+            "Leave it out. For a model of true values use release.regress(...). To predict for rows as they "
+            "are published, train scikit-learn on release.to_pandas() without any correction.",
         )
     if mechanism.label in features:
         raise UsageError(

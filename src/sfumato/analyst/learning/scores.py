@@ -218,7 +218,7 @@ class Calibration(Drawn):
     def _drawing(self, title: str) -> dict[str, Any]:
         import pyarrow as pa
 
-        bins = [f"predicted {chance:.3f}" for chance in self.predicted]
+        bins = [f"bin {number}: predicted {chance:.3f}" for number, chance in enumerate(self.predicted, 1)]
         drawn = self.to_arrow().select(["estimate", "lower", "upper"])
         table = drawn.add_column(0, "chance", pa.array(bins))
         return error_bars(table, ("chance",), title or repr(self), "Share of rows with the label, corrected", 0.95)
