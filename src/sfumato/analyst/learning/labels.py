@@ -63,7 +63,7 @@ class LabelChannel:
         found = np.flatnonzero(self.classes == label)
         if found.size != 1:
             raise UsageError(
-                f"{label!r} is no class of {self.column!r}: its classes are {_named(self.classes)}.",
+                f"'{label}' is no class of {self.column!r}: its classes are {_named(self.classes)}.",
                 "Name one of its classes.",
             )
         return int(found[0])

@@ -168,7 +168,7 @@ def corrected_auc(channel: LabelChannel, y: Any, prediction: Any, positive: Any)
     pairs = float(label @ against)
     if pairs <= 0:
         raise UsageError(
-            f"The numbers of rows with and without {positive!r}, estimated from these rows, are not both positive.",
+            f"The numbers of rows with and without '{positive}', estimated from these rows, are not both positive.",
             "Score on more rows, or on a class that is less rare.",
         )
     auc = float(label @ won) / pairs
@@ -204,7 +204,7 @@ class Calibration(Drawn):
         return float(np.average(np.abs(self.predicted - self.share), weights=self.rows))
 
     def __repr__(self) -> str:
-        return f"Calibration of the chance of {self.positive!r}: off by {self.error:.3f} on average"
+        return f"Calibration of the chance of '{self.positive}': off by {self.error:.3f} on average"
 
     def to_arrow(self) -> Any:
         """Return a row for each bin."""
