@@ -292,7 +292,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {"peaks": work_peaks, "release"
 
 def opened(options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
     """Open the session."""
-    from sfumato.spark_session import session
+    from sfumato.release.spark_session import session
 
     return session(options.master, {"spark.driver.memory": options.driver_memory})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.spark_session import session
+from sfumato.release.spark_session import session
 from tests.spark.cluster import SETTINGS, Cluster, cluster
 from tests.spark.processes import environment, needs_spark
 

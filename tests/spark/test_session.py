@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sfumato import spark_session
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.spark_session import parsed, session
+from sfumato.release import spark_session
+from sfumato.release.spark_session import parsed, session
 from tests.engines.tools import patients, released
 from tests.spark.conftest import SETTINGS
 

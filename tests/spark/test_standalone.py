@@ -27,7 +27,7 @@ START = """
 import sys
 from pathlib import Path
 from sfumato.errors import SfumatoError
-from sfumato.spark_session import session
+from sfumato.release.spark_session import session
 from tests.spark.holding import Early, Failing, Keyless, Late, Slow, held
 from tests.spark.methods import METHODS, publish_both, wait_for_workers
 
@@ -194,7 +194,7 @@ from sfumato.engines.spark import tasks
 from sfumato.errors import JobFailed
 from sfumato.publisher.publish import publish
 from sfumato.values.randomness import SecretKey
-from sfumato.spark_session import session
+from sfumato.release.spark_session import session
 from sfumato.publisher.table import scan_on_spark
 from tests.engines.tools import planned
 from tests.spark.holding import Failing, held

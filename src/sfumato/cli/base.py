@@ -104,7 +104,7 @@ def spark_session(engine: str, master: str | None, conf: list[str] | None) -> It
             raise UsageError("--master and --conf are for Spark.", "Add --engine spark.")
         yield None
         return
-    from sfumato.spark_session import parsed, session
+    from sfumato.release.spark_session import parsed, session
 
     with session(master, parsed(conf or [])) as spark:
         yield spark

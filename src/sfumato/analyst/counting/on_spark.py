@@ -24,7 +24,7 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.formats import FORMATS
 from sfumato.release.reading import ROW_NUMBER, Piece, connected, first_line, need_files
-from sfumato.spark_session import quietly
+from sfumato.release.spark_session import quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

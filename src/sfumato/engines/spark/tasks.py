@@ -24,7 +24,7 @@ from sfumato import errors
 from sfumato.engines.base import RESERVED, Numbering, by_file
 from sfumato.engines.rows.selection import changed_table
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
-from sfumato.spark_session import quietly
+from sfumato.release.spark_session import quietly
 from sfumato.values.arrays import IntArray, Progress, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.randomness import SecretKey, Step
