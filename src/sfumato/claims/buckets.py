@@ -155,14 +155,16 @@ class BucketClaim(Claim):
 
     def plain(self, shape: Shape) -> Plain:
         """Return how sure someone can become of a record's value, and of which values are frequent."""
-        return Plain(_promise(self, shape.withheld > 0), _attacker(self), tuple(_gaps(self, shape.withheld > 0)))
+        withheld = shape.withheld > 0
+        return Plain(_promise(self, withheld), _attacker(self), tuple(_gaps(self, withheld)), _start(self))
 
     def cost(self, shape: Shape, rows: int) -> str:
         """Return that values stay true, and what is lost."""
         every = rows + shape.withheld
         withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
         return (
-            f"all published values are true; counts that join {self.value} with other columns are estimates{withheld}."
+            f"all published values are true, but who has which {self.value} is not told: counts that join it with other "
+            f"columns are estimates with error bars, all other counts are exact{withheld}."
         )
 
     def _told_counts(self) -> str:
@@ -278,10 +280,32 @@ def _promise(claim: BucketClaim, withheld: bool) -> str:
     most = one_in(claim.at_most)
     if claim.is_robust and claim.assurance == "as-published":
         return f"No certainty is limited to {most}: as published, this method is known to fail."
-    of_record = f"Someone who guesses the {claim.value} of a published record is right at most {most} times."
+    of_record = (
+        f"For no published record is a guess at its {claim.value} right with a chance above {most}, {_if(claim)}. "
+        f"Someone who {'knows more' if claim.is_robust else 'does'} may become certain."
+    )
     if claim.suppresses and claim.assurance == "proved" and (withheld or claim.always):
-        return f"{of_record} So is someone who guesses the most frequent {claim.value} of the table."
+        return f"{of_record} A guess at the most frequent {claim.value} of the table has the same limit."
     return of_record
+
+
+def _if(claim: BucketClaim) -> str:
+    """Return on what condition a guess is limited."""
+    if claim.prior == "none":
+        return f"whatever someone knows of how it goes with {named(claim.dealt_within)}, if of no other column"
+    if claim.is_robust:
+        return f"if someone knows how it goes with {named(claim.dealt_within)}, and not how groups are made"
+    return "if someone does not know how it goes with other columns, such as age"
+
+
+def _start(claim: BucketClaim) -> str:
+    """Return the belief beforehand that the promise is proved for."""
+    if claim.prior == "none":
+        return f"any about how {claim.value} goes with {named(claim.dealt_within)}, none about other columns"
+    if claim.is_robust:
+        shares = "the table's own shares" if claim.prior == "table" else "the shares in the publisher's files"
+        return f"{shares} of each {claim.value}, by {named(claim.dealt_within)}"
+    return f"everyone in the table is equally likely to have each {claim.value}"
 
 
 def _attacker(claim: BucketClaim) -> str:
@@ -291,7 +315,7 @@ def _attacker(claim: BucketClaim) -> str:
         return f"{knows}; may believe anything about {goes_with}; sees one release."
     if claim.is_robust:
         return f"{knows}; knows {goes_with}, but not how groups are made; sees one release."
-    return f"{knows}; not how {claim.value} goes with other columns; sees one release."
+    return f"does NOT know how {claim.value} goes with other columns; {knows}; sees one release."
 
 
 def _gaps(claim: BucketClaim, withheld: bool) -> Iterator[str]:

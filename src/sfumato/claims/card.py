@@ -21,17 +21,21 @@ QUASI_IDENTIFIERS = "quasi-identifiers (columns that others may know, such as ag
 LABELS = ("Promise", "Attacker", "Not covered", "Cost", "Strength")
 MARGIN = 2 + max(map(len, LABELS))
 SECOND, SEVERAL_ROWS = "a second release", "several rows of a person"
-BELIEFS, UNTOUCHED = "what they believed before", "untouched columns"
+BELIEFS, UNTOUCHED = "someone surer beforehand, who may end higher", "columns published as they are"
 RELATIVES = "relatives with like values"
 COMPUTED = "clues from facts computed from the table"
 
 
 class Plain(NamedTuple):
-    """A claim in plain words: one sentence, whom we assume, and what is not covered, a few words each."""
+    """A claim in plain words: one sentence, whom we assume, and what is not covered, a few words each.
+
+    `start`: the belief beforehand that the promise is proved for, where it is for one alone.
+    """
 
     promise: str
     attacker: str
     gaps: tuple[str, ...]
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def one_in(share: Fraction) -> str:
 
 
 def cost_of_noise(mechanisms: Sequence[Mechanism], rows: int) -> str:
-    """Return how many values stay true, and how far a count is off: of a table of so many records."""
+    """Return how many published values are false, and how far a count is off: of a table of so many records."""
     if len(mechanisms) == 1:
         return f"{_cost(mechanisms[0], rows)}."
     told = [f"{mechanism.domain.name}: {_short_cost(mechanism, rows)}" for mechanism in mechanisms]
@@ -82,30 +86,38 @@ def cost_of_noise(mechanisms: Sequence[Mechanism], rows: int) -> str:
 
 
 def _cost(mechanism: Mechanism, rows: int) -> str:
-    error = typical_error(mechanism, rows)
-    counts = "counts have no error bars" if error is None else f"a count is off by about +-{rounded(error)}"
-    return f"{_true(mechanism)}; {counts}"
+    error, count = typical_error(mechanism, rows), rounded(typical_count(mechanism, rows))
+    off = f"a count of {count} is off by about ±{rounded(error or 0)} (standard error)"
+    return f"{_single_rows(mechanism)}; {'counts have no error bars' if error is None else off}"
 
 
 def _short_cost(mechanism: Mechanism, rows: int) -> str:
     error, what = (
         typical_error(mechanism, rows),
-        "values stay true" if mechanism.form == "value" else "sets hold the truth",
+        "values are false" if mechanism.form == "value" else "sets lack the truth",
     )
-    counts = "no error bars" if error is None else f"counts +-{rounded(error)}"
-    return f"{_kept(mechanism)} {what}, {counts}"
+    counts = "no error bars" if error is None else f"counts ±{rounded(error)}"
+    return f"{_false(mechanism)} {what}, {counts}"
 
 
-def _true(mechanism: Mechanism) -> str:
+def _single_rows(mechanism: Mechanism) -> str:
     if mechanism.form == "value":
-        return f"{_kept(mechanism)} values of {mechanism.domain.name} stay true"
-    return f"a record shows a set of values, and {_kept(mechanism)} sets hold the true one"
+        return (
+            f"about {_false(mechanism)} published values of {mechanism.domain.name} are false: do not use single rows"
+        )
+    return f"a record shows a set of values, and about {_false(mechanism)} sets lack the true one"
 
 
-def _kept(mechanism: Mechanism) -> str:
-    held = np.concatenate([table.matrix.holds_truth for table in mechanism.tables])
-    low, high = round(100 * float(held.min())), round(100 * float(held.max()))
+def _false(mechanism: Mechanism) -> str:
+    """Return how many of 100 records are published without their true value, by the value or the sub-table."""
+    lost = 1 - np.concatenate([table.matrix.holds_truth for table in mechanism.tables])
+    low, high = round(100 * float(lost.min())), round(100 * float(lost.max()))
     return f"{low} of 100" if low == high else f"{low} to {high} of 100"
+
+
+def typical_count(mechanism: Mechanism, rows: int) -> float:
+    """Return how many records have a value, where all values that are published are equally frequent."""
+    return rows / len({code for table in mechanism.tables for code in table.codes.tolist()})
 
 
 def typical_error(mechanism: Mechanism, rows: int) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,6 @@ from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.text import named
 
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
@@ -29,9 +28,11 @@ Strength = Literal[
     "any prior", "any prior, computed from this table", "one stated prior", "this table's own risk", "as published"
 ]
 STRENGTHS: dict[Strength, str] = {
-    "any prior": "proved for any prior belief",
-    "any prior, computed from this table": ("proved for any prior belief; facts were computed from this table"),
-    "one stated prior": "proved for one stated prior",
+    "any prior": "proved for any belief beforehand, if no surer than the promise says",
+    "any prior, computed from this table": (
+        "proved for any belief beforehand, if no surer than the promise says; facts were computed from this table"
+    ),
+    "one stated prior": "proved only for one stated belief beforehand",
     "this table's own risk": "a limit on this table's own risk",
     "as published": "as published: known to fail, as the limits say",
 }
@@ -187,18 +188,23 @@ class Claim(ABC):
         yield from ()
 
 
-def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: Sequence[str] = ()) -> Card:
-    """Return the card of a claim: `stated` as its plan or manifest has it, `known` the columns others may know."""
+def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: str = "") -> Card:
+    """Return the card of a claim: `stated` as its plan or manifest has it, `known` names columns others may know."""
     plain = claim.plain(shape)
     return Card(
         promise=plain.promise,
-        attacker=plain.attacker.replace(QUASI_IDENTIFIERS, named(known)) if known else plain.attacker,
+        attacker=plain.attacker.replace(QUASI_IDENTIFIERS, known) if known else plain.attacker,
         gaps=f"{'; '.join(plain.gaps)}.",
         cost=claim.cost(shape, rows),
-        strength=STRENGTHS[stated.strength],
+        strength=_strength(stated, plain),
         prior=stated.prior,
         not_covered=stated.limits,
     )
+
+
+def _strength(stated: Guarantee, plain: Plain) -> str:
+    start = f": {plain.start}" if plain.start and stated.strength == "one stated prior" else ""
+    return f"{STRENGTHS[stated.strength]}{start}"
 
 
 def as_stated(claim: Claim, published: Published) -> Check:

@@ -75,8 +75,8 @@ def moved(bound: Bound, of: str, both: bool) -> str:
         assert bound.gamma is not None
         return f"Someone {percent(BELIEF)} sure of {of} will not get above {after(bound.gamma, BELIEF)}."
     rho1, rho2 = _ends(bound.rho1, bound.rho2)
-    back = f", nor from at least {rho2} fall below {rho1}" if both else ""
-    return f"Someone at most {rho1} sure of {of} will not get above {rho2}{back}."
+    back = f" Nor can it be ruled out: a belief of {rho2} or more stays at least {rho1}." if both else ""
+    return f"Someone at most {rho1} sure of {of} will not get above {rho2}.{back}"
 
 
 def short(bound: Bound) -> str:
@@ -122,7 +122,7 @@ def gaps_of_noise(
         if len(domain.parts) > 1:
             yield f"{named(domain.names, 'or')} alone"
     if "downward" not in directions:
-        yield "becoming less sure"
+        yield "ruling a value out (becoming less sure)"
     if computed:
         yield COMPUTED
     yield from (BELIEFS, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES)

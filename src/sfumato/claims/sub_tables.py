@@ -22,6 +22,7 @@ from sfumato.claims.claim import (
 from sfumato.claims.odds import bounds_checks, bounds_some, second_of
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES, Facts
 from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.text import named
 
 TAKES_SHARES = (
     "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table; takes the "
@@ -78,15 +79,21 @@ class SubTableClaim(Claim):
         mechanism = shape.mechanisms[0]
         rho2, name = _rho2(mechanism), mechanism.domain.name
         reached = f"will not get above {percent(rho2)}" if rho2 else "can become certain"
-        first = "someone who knows how many records of a sub-table have each value"
-        free = ("values that more records have",) if any(bound.gamma is None for bound in mechanism.bounds) else ()
+        first = "someone who starts from anything else, or who uses the exact counts of a sub-table"
         return Plain(
-            f"Someone at most {percent(self.rho1)} sure of a record's {name}, who goes by the shares in its sub-table "
-            f"(the records that are randomized together), {reached}.",
-            f"knows how the noise works, who is in the table, each record's sub-table and everyone's "
-            f"{QUASI_IDENTIFIERS}; goes by the shares in the sub-table; sees one release.",
-            (first, "any other belief beforehand", *free, COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES),
+            f"Someone at most {percent(self.rho1)} sure of a record's {name} {reached}, if they start from the shares "
+            "in its sub-table (the records that are randomized together).",
+            f"knows how the noise works, who is in the table, each record's sub-table with its shares, and everyone's "
+            f"{QUASI_IDENTIFIERS}; sees one release.",
+            (first, *self._free(mechanism), COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES),
+            f"each {name} is as likely as its share in the record's sub-table",
         )
+
+    def _free(self, mechanism: Mechanism) -> Iterator[str]:
+        """Yield which values are too frequent to be protected."""
+        if free := [mechanism.domain.labels[code] for code in _unprotected(mechanism)]:
+            told = f"the {len(free):,} values" if len(free) > 1 else "the value"
+            yield f"{told} that more than {percent(self.rho1)} of the records have ({named(free)}), NOT protected"
 
     def _alone(self, columns: tuple[str, ...]) -> str:
         if self.assurance != "proved" or len(columns) == 1:
@@ -127,6 +134,12 @@ def _rho2(mechanism: Mechanism) -> Fraction | None:
     return max((bound.rho2 for bound in mechanism.bounds if bound.rho2 is not None), default=None)
 
 
+def _unprotected(mechanism: Mechanism) -> list[int]:
+    """Return the values that occur and have no bound."""
+    bounds, occurring = mechanism.bounds, {code for table in mechanism.tables for code in table.codes.tolist()}
+    return [code for code in sorted(occurring) if bounds[code].gamma is None]
+
+
 def _limits(mechanism: Mechanism, assurance: str) -> Iterator[str]:
     told = sum(tells_composition(table) for table in mechanism.tables)
     known = f" Of {told} of {len(mechanism.tables)} sub-table(s) the matrix itself tells these numbers." if told else ""
@@ -152,9 +165,7 @@ def _limits(mechanism: Mechanism, assurance: str) -> Iterator[str]:
             else "Only statements about combinations are bounded, not those about one of these columns alone: a "
             "sub-table may hold one value of a column only, and its number then tells it."
         )
-    bounds = mechanism.bounds
-    free = sum(bounds[code].gamma is None for code in {c for t in mechanism.tables for c in t.codes.tolist()})
-    if free:
+    if free := len(_unprotected(mechanism)):
         yield f"{free} value(s) that occur have no bound; they are not protected and can become easier to infer."
     yield (
         "The sub-tables are computed from the table: which values occur is published, and each matrix tells of the "

@@ -28,6 +28,7 @@ from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile, Uniqueness
 from sfumato.values.requirement import Requirement
 from sfumato.values.steps import RowStep
+from sfumato.values.text import named
 
 PLAN_VERSION = 1
 MOST_ROWS = 1 << 48
@@ -205,7 +206,7 @@ class Plan(Private, Drawn):
         withheld = self.figures.total_withheld
         shape = Shape(self.mechanisms, withheld, self.computed_from_table)
         known = self.uniqueness.quasi_identifiers if self.uniqueness else ()
-        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known)
+        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=named(known))
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

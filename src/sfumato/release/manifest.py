@@ -31,6 +31,7 @@ from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
+from sfumato.values.text import MOST_NAMED, named
 
 Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
 Weight = Annotated[str, Field(pattern="^[0-9]+$")]
@@ -495,8 +496,13 @@ class Manifest(Part):
     def card(self) -> Card:
         """What is promised, in the five lines that people read."""
         shape = Shape(self.mechanism_values, self.withheld, self.computed_from_table)
-        known = [column.name for column in self.columns if column.treatment in KNOWN_TREATMENTS]
-        return card_of(self.claim, shape, self.guarantee, rows=self.data.rows, known=known)
+        return card_of(self.claim, shape, self.guarantee, rows=self.data.rows, known=self._known)
+
+    @property
+    def _known(self) -> str:
+        """The columns published as they are, which others are taken to know, whether they lead to people or not."""
+        names = [column.name for column in self.columns if column.treatment in KNOWN_TREATMENTS]
+        return f"{named(names)} (all columns published as they are)" if len(names) > MOST_NAMED else named(names)
 
     @property
     def is_misnamed(self) -> bool:

@@ -65,6 +65,14 @@ class SignOff:
 
 
 @dataclass(frozen=True)
+class Ticks:
+    """Statements with a box each, to be ticked by hand."""
+
+    heading: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Badge:
     """A verdict: a word, told by a symbol and a colour too."""
 
@@ -114,7 +122,7 @@ class Details:
     blocks: tuple[Block, ...]
 
 
-Block = Text | Items | Facts | Heading | Verbatim | SignOff | Table | Figure | Card | Details
+Block = Text | Items | Facts | Heading | Verbatim | SignOff | Ticks | Table | Figure | Card | Details
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,17 @@ def story(manifest: Manifest) -> Section:
     return Section("story", "How it was made", tuple(blocks))
 
 
+def in_short(manifest: Manifest) -> str:
+    """Return what the method does, in half a line."""
+    if manifest.in_buckets:
+        return f"{manifest.domain.name} stands in a separate list, by groups of records"
+    forms = {mechanism.form: mechanism.domain.name for mechanism in manifest.mechanism_values}
+    names = and_list([mechanism.domain.name for mechanism in manifest.mechanism_values], 4)
+    if set(forms) == {"value"}:
+        return f"{names} is replaced at random in many records, with known probabilities"
+    return f"{names} is published as a random set of values, with known probabilities"
+
+
 def _what(manifest: Manifest) -> Iterator[str]:
     hidden = and_list(manifest.sensitive)
     yield (

@@ -23,7 +23,7 @@ from sfumato.auditor.report.page_audit import Compared, comparison, utility
 from sfumato.auditor.report.page_columns import before_after
 from sfumato.auditor.report.page_counts import certainty, counts
 from sfumato.auditor.report.page_mechanism import binding, blurring
-from sfumato.auditor.report.page_words import citing, limits, promise, story
+from sfumato.auditor.report.page_words import citing, in_short, limits, promise, story
 from sfumato.auditor.report.sheet import for_everybody, for_publisher, sheet
 from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
@@ -139,7 +139,10 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     made = f"{datetime.now(UTC).date().isoformat()}, sfumato {version('sfumato')}"
     return Page(
         title=f"Release {manifest.release_id}",
-        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {title_of(manifest.method)}",
+        subtitle=(
+            f"{manifest.data.rows:,} records, {'published' if public else 'prepared'} {manifest.created} by "
+            f"{title_of(manifest.method)}: {in_short(manifest)}"
+        ),
         notices=(PUBLIC if public else PRIVATE, *((TEST,) if manifest.status != "release" else ())),
         sections=(*sections, citing(release, made)),
     )

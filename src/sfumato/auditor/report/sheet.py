@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, table
+from sfumato.auditor.attacker import ASK
+from sfumato.auditor.attackers import roles_on
+from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, Ticks, table
 from sfumato.auditor.report.page_attackers import covered_and_not, importance, someone
 from sfumato.auditor.report.page_findings import Record, is_check, risk
 from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
@@ -25,20 +28,22 @@ MOST_NAMES = 16  # columns that one row names
 ROLES = {
     "sensitive": "secret",
     "quasi_identifier": "others may know it",
-    "other": "others do not know it",
+    "other": "taken as unknown to others",
     "identifier": "tells who it is",
     "drop": "not needed",
 }
 """The roles of a policy, for readers who know none of its words."""
 PUBLISHED = {
     "randomized": "with noise",
-    "binned": "in bins, otherwise as collected",
-    "merged": "some values merged, otherwise as collected",
-    "untouched": "as collected",
+    "binned": "in bins, otherwise exactly",
+    "merged": "some values merged, otherwise exactly",
+    "untouched": "exactly",
 }
+NOT_PROTECTED = ", not protected: whoever finds the row learns it"
 ADDED = {"sub-table": "added: tells a record's sub-table", "group": "added: tells a record's group"}
 LEFT_OUT = "not at all"
-IN_GROUPS = "apart: the values of each group, not who has which"
+IN_GROUPS = "in a separate list: the values of each group, not who has which"
+MOST_CONDITIONS = 4  # conditions of attackers outside the promise that are ticked one by one
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,15 @@ class Told:
     audit: Record | None
     alone: Alone | None  # by what others may know: of the table, or of what is published
     published: Alone | None
+    people: People | None = None  # who have several rows
+
+
+class People(NamedTuple):
+    """How many people rows belong to, by the column that tells them apart."""
+
+    column: str
+    rows: int
+    number: int
 
 
 def for_everybody(release: Release, table: Table | None) -> Told:
@@ -64,7 +78,17 @@ def for_publisher(release: Release, audit: Record, table: Table | None) -> Told:
     published = alone_in(release)
     if table is None:
         return Told(release, None, None, audit, published, published)
-    return Told(release, table.policy.about, table.policy, audit, alone_in_table(table), published)
+    alone, people = alone_in_table(table), _people(table)
+    return Told(release, table.policy.about, table.policy, audit, alone, published, people)
+
+
+def _people(table: Table) -> People | None:
+    """Return how many people the rows belong to; None where everybody has one row, or the policy tells no people."""
+    person = table.policy.person
+    if person is None or person.repeated != "per-row":
+        return None
+    rows, number = table.engine.distinct(table.rows, person.column)
+    return People(person.column, rows, number) if number < rows else None
 
 
 def alone_in_table(table: Table) -> Alone | None:
@@ -82,7 +106,9 @@ def alone_in_table(table: Table) -> Alone | None:
 def sheet(of: Told) -> Section:
     """Return the sheet: the publisher's, where it is given the record of an audit; else one for everybody."""
     manifest = of.release.manifest
-    facts = [("Worst case", _worst_case(manifest, of.audit)), ("Attacks", _attacks(of.audit))] if of.audit else []
+    facts = [("Several rows", several)] if (several := _several_rows(of)) else []
+    if of.audit:
+        facts += [("Worst tested", _worst_case(of)), ("Attacks", _attacks(manifest, of.audit))]
     facts += [("Re-identification", _finding_people(of)), ("Left out", _left_out(manifest, of.policy, of.audit))]
     if minded := " ".join(_to_mind(manifest, of.policy)):
         facts.append(("Mind", minded))
@@ -93,18 +119,19 @@ def sheet(of: Told) -> Section:
         _columns(manifest, of.policy),
     ]
     if of.audit:
-        blocks += [Text(AGREED, "note"), SignOff(("Publishes", "Agrees"), ("Name", "Role", "Date", "Signature"))]
+        blocks += [Ticks(BEFORE, tuple(_conditions(of))), Text(AGREED, "note")]
+        blocks += [SignOff(("Publishes", "Agrees"), ("Name", "Role", "Date", "Signature"))]
     return Section("decision", "Decision sheet", tuple(blocks), "sheet")
 
 
+BEFORE = "Before you sign, tick what holds. What is left open speaks against publishing."
 AGREED = (
-    "By signing, you accept what is not covered above and in the list of attackers that follows. The policy's text is "
-    "at the end of the page on screen."
+    "By signing, you accept what the promise does not cover. The next page lists every attacker with what they reach."
 )
 
 
 def _about(of: Told) -> Iterator[tuple[str, str]]:
-    """Yield what the publisher says; what they do not say is left blank where somebody signs, else left out."""
+    """Yield what the publisher says; what they do not say is missing where somebody signs, else left out."""
     for term, key in (("Data set", "title"), ("Owner", "owner"), ("Purpose", "purpose"), ("Recipients", "recipients")):
         stated = getattr(of.about, key, None) or ""
         if stated or of.audit:
@@ -120,57 +147,126 @@ def _to_mind(manifest: Manifest, policy: Policy | None) -> Iterator[str]:
         yield "The method was carried out as its paper has it, and is known to promise less than the paper says."
     if not manifest.data.shuffled:
         yield "The rows are in the order of the table."
-    if policy and policy.person and policy.person.repeated == "per-row":
-        yield f"People may have several rows ({policy.person.column}): what is learned of them adds up."
     if exempt := [name for name, rule in policy.columns.items() if rule.publish_as_is] if policy else []:
         yield f"{and_list(exempt)}: published whatever it tells of who people are; the policy says why."
+
+
+def _several_rows(of: Told) -> str:
+    """Say how many people the rows belong to, where that is fewer: the promise is about one row."""
+    if of.people is None:
+        return ""
+    return (
+        f"The {of.people.rows:,} rows belong to {of.people.number:,} people ({of.people.column}). For people with more "
+        "than one row the promise does not hold as stated: what is learned from each row adds up."
+    )
+
+
+# --- what must hold ---------------------------------------------------------------------------------------------------
+
+
+def _conditions(of: Told) -> Iterator[str]:
+    """Yield on what conditions the release is acceptable: of attackers outside the promise, and of what is exact."""
+    assert of.audit is not None
+    manifest, outside = of.release.manifest, covered_and_not(_attacks_on(of.audit))[1]
+    stated = list(dict.fromkeys(_acceptable(manifest, own[0]) for own in outside))
+    yield from stated[:MOST_CONDITIONS]
+    if more := stated[MOST_CONDITIONS:]:
+        yield f"So does what the next page says of {len(more):,} more attackers."
+    if of.people:
+        yield "More may be learned of people with several rows than the promise says."
+    if exact := _not_protected(of):
+        yield f"{and_list(exact)} may be known exactly of everybody who is found."
+    most = of.published or of.alone
+    if most and most.unique:
+        yield f"It is acceptable that {most.unique:,} unique records can be found by {and_list(most.columns)}."
+    yield "The data set, its owner, purpose and recipients are stated above."
+
+
+def _acceptable(manifest: Manifest, finding: Record) -> str:
+    """Return the condition under which an attacker outside the promise is acceptable, as a statement."""
+    role = roles_on(manifest.kind).get(finding["attacker"])
+    condition = (role.acceptable if role else ASK).split(". ")[0].removesuffix(".")
+    told = condition.removeprefix("Acceptable if ")
+    return f"{told[0].upper()}{told[1:]}." if told != condition else f"{condition}, and only there."
+
+
+def _not_protected(of: Told) -> list[str]:
+    """Return the columns that nobody is taken to know and that are published as they are."""
+    shown = set(_without_noise(of.release.manifest))
+    return (
+        [name for name, rule in of.policy.columns.items() if rule.role == "other" and name in shown]
+        if of.policy
+        else []
+    )
 
 
 # --- what the audit found, in a line each -----------------------------------------------------------------------------
 
 
-def _attacks(audit: Record) -> str:
-    attacks = [f for f in audit["findings"] if f["promised"] is not None]
-    above = [f["attacker"] for f in attacks if f["verdict"] == "above the bound"]
+def _attacks_on(audit: Record) -> list[Record]:
+    return [finding for finding in audit["findings"] if not is_check(finding)]
+
+
+def _attacks(manifest: Manifest, audit: Record) -> str:
+    """Say whether the promise was kept, what was tried besides, and what was not."""
+    attacks, tests = _attacks_on(audit), [f for f in audit["findings"] if is_check(f)]
+    above = [f["attacker"] for f in audit["findings"] if f["verdict"] == "above the bound"]
     if above:
         return (
             f"The promise was NOT kept: {and_list(list(dict.fromkeys(above)))} came beyond the bound. Do not publish."
         )
-    return f"The promise was kept in all {len(attacks)} attacks and tests that it covers."
+    outside = [f for f in attacks if f["promised"] is None]
+    parts = [f"{len(attacks) - len(outside)} attacks that the promise covers stayed within it."]
+    parts += [f"{len(tests)} tests found that the release was made as it says."] if tests else []
+    if best := [f for f in outside if f["direction"] == "at most"]:
+        reached = risk(max(f["worst"] for f in best))
+        parts.append(f"{len(outside)} more attacks outside the promise were run, and the best became {reached} sure.")
+    untried = [someone(manifest, each["attacker"]) for each in audit["not_applicable"] if "given" in each["reason"]]
+    parts += [f"Not tested, as nothing was given for it: {'; '.join(untried)}."] if untried else []
+    return " ".join(parts)
 
 
-def _worst_case(manifest: Manifest, audit: Record) -> str:
+def _worst_case(of: Told) -> str:
     """Return whom the release helps most to learn of one record, within the promise and outside of it."""
-    found = [f for f in audit["findings"] if not is_check(f) and f["direction"] == "at most"]
+    assert of.audit is not None
+    manifest = of.release.manifest
+    found = [f for f in _attacks_on(of.audit) if f["direction"] == "at most"]
     covered, others = ([f for own in each for f in own] for each in covered_and_not(found))
     from_the_start = [f for f in covered if not f["why_bound"]]
     parts = [f"Within the promise: {_reached(manifest, _first(from_the_start or covered))}." if covered else ""]
-    parts += [_surer_before(covered, from_the_start)]
+    parts += [_surer_before(manifest, covered, from_the_start)]
     parts += [f"Outside of it: {_reached(manifest, _first(others))}." if others else ""]
-    return " ".join(part for part in parts if part) or "No attack gave a figure."
+    if exact := _not_protected(of):
+        parts.append(f"Besides, whoever finds a row reads {and_list(exact)} in it: nothing protects that.")
+    parts += ["Others may reach more than those who were tested."]
+    return " ".join(part for part in parts if part)
 
 
 def _first(found: Sequence[Record]) -> Record:
-    return max(found, key=importance)
+    """Return the most important finding; of equal ones the first, which is the attacker the promise speaks of."""
+    ranked = [(above, rises, round(gain, 3)) for above, rises, gain in map(importance, found)]
+    return found[ranked.index(max(ranked))]
 
 
-def _surer_before(covered: Sequence[Record], from_the_start: Sequence[Record]) -> str:
+def _surer_before(manifest: Manifest, covered: Sequence[Record], from_the_start: Sequence[Record]) -> str:
     """Say where someone ends who was surer beforehand than the promise starts from; its bound is then higher."""
     beyond = [f for f in covered if f["why_bound"] and f["baseline"] is not None]
     if not beyond or not from_the_start:
         return ""
     most = max(beyond, key=lambda f: f["worst"])
-    return (
-        f"Someone who was surer before than the promise starts from ends higher: from {risk(most['baseline'])} to "
-        f"{risk(most['worst'])}."
-    )
+    bounds = {bound for mechanism in manifest.mechanism_values for bound in mechanism.bounds}
+    one = bounds.pop() if len(bounds) == 1 else None
+    start, end = (risk(float(one.rho1)), risk(float(one.rho2))) if one and one.rho1 and one.rho2 else ("", "")
+    who = f"more than {start} sure can end above {end}" if start else "surer than the promise says can end higher"
+    return f"Someone already {who}: here from {risk(most['baseline'])} to {risk(most['worst'])}."
 
 
 def _reached(manifest: Manifest, finding: Record) -> str:
     before = "" if finding["baseline"] is None else f"from {risk(finding['baseline'])} "
+    unknown = " (where they start was not measured)" if finding["baseline"] is None else ""
     allowed = "" if finding["promised"] is None else f" ({risk(finding['promised'])} is allowed)"
     who = someone(manifest, finding["attacker"])
-    return f"{before}to {risk(finding['worst'])} sure of one record{allowed}, for {who}"
+    return f"{before}to {risk(finding['worst'])} sure of one record{allowed}{unknown}, for {who}"
 
 
 # --- whom one can find ------------------------------------------------------------------------------------------------
@@ -182,26 +278,35 @@ def _finding_people(of: Told) -> str:
     if alone is None:
         return NOBODY_KNOWS if of.policy or not _without_noise(manifest) else "Not counted: the release is too large."
     parts = [_unique(alone, "records" if of.policy else "published records")]
-    if published is not None and published != alone:
-        parts.append(f"By all columns without noise it is {published.unique:,} of the {published.records:,} published.")
+    more = [name for name in published.columns if name not in alone.columns] if published else []
+    if published is not None and more:
+        parts.append(f"By {and_list(more)} as well, {published.unique:,} of {published.records:,} are unique.")
     noisy = [name for name in alone.columns if name not in _without_noise(manifest)]
     if noisy:
         parts.append(f"In the release {and_list(noisy)} has noise, which makes it harder to find a person's record.")
     else:
-        hidden = and_list(manifest.sensitive)
-        parts.append("Someone who knows these of a person can find a unique record.")
-        parts.append(f"The promise is about {hidden} in it, not about being found.")
+        parts.append(_found(manifest))
     return " ".join(parts)
 
 
+def _found(manifest: Manifest) -> str:
+    """Say what the promise is about where a record can be found: most are for someone who has found it."""
+    about = f"is about {and_list(manifest.sensitive)} in it, not about being found"
+    told = about if manifest.kind == "response" else f"takes for granted that they do: it {about}"
+    return f"Someone who knows these of a person can find a unique record. The promise {told}."
+
+
 def _unique(alone: Alone, records: str) -> str:
-    share = percent(alone.unique / max(1, alone.records))
-    return (
-        f"{alone.unique:,} of the {alone.records:,} {records} ({share}) are unique: no other record has the same "
-        f"{and_list(alone.columns)}. The smallest group of records that share them has k = {alone.smallest_group:,}."
-    )
+    share = alone.unique / max(1, alone.records)
+    told = f" ({percent(share)})" if share >= LEAST_SHARE else ""
+    alike = f"no other record has the same {and_list(alone.columns)}."
+    if not alone.unique:
+        others = f"Every record shares them with at least {alone.smallest_group - 1:,} others (k = {alone.smallest_group:,})."
+        return f"None of the {alone.records:,} {records} is unique by {and_list(alone.columns)}. {others}"
+    return f"{alone.unique:,} of the {alone.records:,} {records}{told} are unique: {alike}"
 
 
+LEAST_SHARE = 0.001  # shares below it are told by their counts alone
 NOBODY_KNOWS = "No column is named that others may know of people."
 
 
@@ -243,6 +348,7 @@ def columns_of(manifest: Manifest, policy: Policy | None) -> list[tuple[str, str
         role = policy.columns[name].role if policy and name in policy.columns else ""
         treatment = treatments.get(name, "")
         published = IN_GROUPS if name in apart else {**PUBLISHED, **ADDED}.get(treatment, LEFT_OUT)
-        found.append((name, ROLES.get(role, ""), published))
+        bare = role == "other" and treatment in PUBLISHED and treatment != "randomized"
+        found.append((name, ROLES.get(role, ""), f"{published}{NOT_PROTECTED if bare else ''}"))
     order = list(ROLES.values())
     return sorted(found, key=lambda each: order.index(each[1]) if each[1] in order else len(order))
