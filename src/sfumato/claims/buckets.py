@@ -163,8 +163,8 @@ class BucketClaim(Claim):
         every = rows + shape.withheld
         withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
         return (
-            f"all published values are true, but who has which {self.value} is not told: counts that join it with other "
-            f"columns are estimates with error bars, all other counts are exact{withheld}."
+            f"all published values are true, but who has which {self.value} is not told: counts that join it with "
+            f"other columns are estimates with error bars, all other counts are exact{withheld}."
         )
 
     def _told_counts(self) -> str:

@@ -38,12 +38,11 @@ def story(manifest: Manifest) -> Section:
 def in_short(manifest: Manifest) -> str:
     """Return what the method does, in half a line."""
     if manifest.in_buckets:
-        return f"{manifest.domain.name} stands in a separate list, by groups of records"
-    forms = {mechanism.form: mechanism.domain.name for mechanism in manifest.mechanism_values}
+        return f"{manifest.domain.name} in a separate list, by groups of records"
     names = and_list([mechanism.domain.name for mechanism in manifest.mechanism_values], 4)
-    if set(forms) == {"value"}:
-        return f"{names} is replaced at random in many records, with known probabilities"
-    return f"{names} is published as a random set of values, with known probabilities"
+    if all(mechanism.form == "value" for mechanism in manifest.mechanism_values):
+        return f"{names} replaced at random"
+    return f"{names} published as random sets of values"
 
 
 def _what(manifest: Manifest) -> Iterator[str]:

@@ -7,8 +7,10 @@ with what others may know; a public page tells the same of the published records
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from sfumato.analyst.release import Release
@@ -126,7 +128,7 @@ def sheet(of: Told) -> Section:
 
 BEFORE = "Before you sign, tick what holds. What is left open speaks against publishing."
 AGREED = (
-    "By signing, you accept what the promise does not cover. The next page lists every attacker with what they reach."
+    "Decision:  ☐ publish  ☐ do not publish.  By signing, you accept what is not covered, as listed on the next page."
 )
 
 
@@ -171,15 +173,16 @@ def _conditions(of: Told) -> Iterator[str]:
     stated = list(dict.fromkeys(_acceptable(manifest, own[0]) for own in outside))
     yield from stated[:MOST_CONDITIONS]
     if more := stated[MOST_CONDITIONS:]:
-        yield f"So does what the next page says of {len(more):,} more attackers."
+        yield f"What the next page asks about {len(more):,} more attackers holds, too."
     if of.people:
         yield "More may be learned of people with several rows than the promise says."
     if exact := _not_protected(of):
         yield f"{and_list(exact)} may be known exactly of everybody who is found."
     most = of.published or of.alone
     if most and most.unique:
-        yield f"It is acceptable that {most.unique:,} unique records can be found by {and_list(most.columns)}."
-    yield "The data set, its owner, purpose and recipients are stated above."
+        yield f"It is acceptable that {most.unique:,} unique records can be found."
+    if missing := [term.lower() for term, text in _about(of) if not text]:
+        yield f"The {and_list(missing)} of this release {'are' if len(missing) > 1 else 'is'} filled in above."
 
 
 def _acceptable(manifest: Manifest, finding: Record) -> str:
@@ -217,13 +220,20 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
         )
     outside = [f for f in attacks if f["promised"] is None]
     parts = [f"{len(attacks) - len(outside)} attacks that the promise covers stayed within it."]
-    parts += [f"{len(tests)} tests found that the release was made as it says."] if tests else []
+    parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
     if best := [f for f in outside if f["direction"] == "at most"]:
         reached = risk(max(f["worst"] for f in best))
         parts.append(f"{len(outside)} more attacks outside the promise were run, and the best became {reached} sure.")
-    untried = [someone(manifest, each["attacker"]) for each in audit["not_applicable"] if "given" in each["reason"]]
-    parts += [f"Not tested, as nothing was given for it: {'; '.join(untried)}."] if untried else []
+    if absent := list(_not_given(audit)):
+        parts.append(f"Not tested, as none was given: {and_list(absent)}.")
     return " ".join(parts)
+
+
+def _not_given(audit: Record) -> Iterator[str]:
+    """Yield what attackers were not tried for want of: their reason says that no such thing was given."""
+    for each in audit["not_applicable"]:
+        if found := re.match(r"no (.+) was given", each["reason"]):
+            yield found[1]
 
 
 def _worst_case(of: Told) -> str:
@@ -231,15 +241,14 @@ def _worst_case(of: Told) -> str:
     assert of.audit is not None
     manifest = of.release.manifest
     found = [f for f in _attacks_on(of.audit) if f["direction"] == "at most"]
-    covered, others = ([f for own in each for f in own] for each in covered_and_not(found))
+    covered, others = ([f for f in found if (f["promised"] is None) == is_open] for is_open in (False, True))
     from_the_start = [f for f in covered if not f["why_bound"]]
     parts = [f"Within the promise: {_reached(manifest, _first(from_the_start or covered))}." if covered else ""]
     parts += [_surer_before(manifest, covered, from_the_start)]
     parts += [f"Outside of it: {_reached(manifest, _first(others))}." if others else ""]
     if exact := _not_protected(of):
         parts.append(f"Besides, whoever finds a row reads {and_list(exact)} in it: nothing protects that.")
-    parts += ["Others may reach more than those who were tested."]
-    return " ".join(part for part in parts if part)
+    return " ".join(part for part in parts if part) or "No attack gave a figure."
 
 
 def _first(found: Sequence[Record]) -> Record:
@@ -254,17 +263,27 @@ def _surer_before(manifest: Manifest, covered: Sequence[Record], from_the_start:
     if not beyond or not from_the_start:
         return ""
     most = max(beyond, key=lambda f: f["worst"])
-    bounds = {bound for mechanism in manifest.mechanism_values for bound in mechanism.bounds}
-    one = bounds.pop() if len(bounds) == 1 else None
-    start, end = (risk(float(one.rho1)), risk(float(one.rho2))) if one and one.rho1 and one.rho2 else ("", "")
-    who = f"more than {start} sure can end above {end}" if start else "surer than the promise says can end higher"
+    ends = _ends(manifest)
+    who = "more than {} sure can end above {}".format(*ends) if ends else "surer than the promise says can end higher"
     return f"Someone already {who}: here from {risk(most['baseline'])} to {risk(most['worst'])}."
+
+
+def _ends(manifest: Manifest) -> tuple[str, str] | None:
+    """Return what a belief may be beforehand and afterwards, where that is the same for all protected values."""
+    own = {bound for mechanism in manifest.mechanism_values for bound in mechanism.bounds if bound.gamma is not None}
+    stated = {part.rho1 for part in manifest.mechanisms if part.rho1}  # of sub-tables, which have bounds of their own
+    starts = {Fraction(rho1) for rho1 in stated} if stated else {bound.rho1 for bound in own}
+    ends = {bound.rho2 for bound in own}
+    start, end = (starts.pop(), ends.pop()) if len(starts) == len(ends) == 1 else (None, None)
+    return (risk(float(start)), risk(float(end))) if start and end else None
 
 
 def _reached(manifest: Manifest, finding: Record) -> str:
     before = "" if finding["baseline"] is None else f"from {risk(finding['baseline'])} "
-    unknown = " (where they start was not measured)" if finding["baseline"] is None else ""
-    allowed = "" if finding["promised"] is None else f" ({risk(finding['promised'])} is allowed)"
+    unknown = " (start not measured)" if finding["baseline"] is None else ""
+    ends, bound = _ends(manifest), risk(finding["promised"])
+    start = f"from at most {ends[0]} to " if ends and ends[1] == bound else ""
+    allowed = "" if finding["promised"] is None else f" (allowed: {start}{bound})"
     who = someone(manifest, finding["attacker"])
     return f"{before}to {risk(finding['worst'])} sure of one record{allowed}{unknown}, for {who}"
 
@@ -280,7 +299,7 @@ def _finding_people(of: Told) -> str:
     parts = [_unique(alone, "records" if of.policy else "published records")]
     more = [name for name in published.columns if name not in alone.columns] if published else []
     if published is not None and more:
-        parts.append(f"By {and_list(more)} as well, {published.unique:,} of {published.records:,} are unique.")
+        parts.append(f"With {and_list(more)} as well, {published.unique:,} of {published.records:,} are unique.")
     noisy = [name for name in alone.columns if name not in _without_noise(manifest)]
     if noisy:
         parts.append(f"In the release {and_list(noisy)} has noise, which makes it harder to find a person's record.")
@@ -301,7 +320,8 @@ def _unique(alone: Alone, records: str) -> str:
     told = f" ({percent(share)})" if share >= LEAST_SHARE else ""
     alike = f"no other record has the same {and_list(alone.columns)}."
     if not alone.unique:
-        others = f"Every record shares them with at least {alone.smallest_group - 1:,} others (k = {alone.smallest_group:,})."
+        k = alone.smallest_group
+        others = f"Every record has at least {k - 1:,} others that look alike (k = {k:,})."
         return f"None of the {alone.records:,} {records} is unique by {and_list(alone.columns)}. {others}"
     return f"{alone.unique:,} of the {alone.records:,} {records}{told} are unique: {alike}"
 
