@@ -10,17 +10,20 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from sfumato.auditor.attacker import ASK
 from sfumato.auditor.attackers import roles_on
-from sfumato.auditor.report.page import Details, Facts, Heading, Section, SignOff, Table, Text, html_of
+from sfumato.auditor.report.page import Details, Facts, Heading, Section, SignOff, Table, Text, Ticks, html_of
 from sfumato.auditor.report.page_attackers import COVERED, NOT_COVERED, covered_and_not
 from sfumato.auditor.report.page_columns import before_after
 from sfumato.auditor.report.reporting import private_page, public_page
-from sfumato.auditor.report.sheet import columns_of
+from sfumato.auditor.report.sheet import _people, _unique, columns_of, for_publisher
+from sfumato.auditor.report.sheet import sheet as sheet_of
 from sfumato.publisher.policy_rules import AboutRule
+from sfumato.release.alone import Alone
 from tests.page.releases import COLUMN, POLICIES, made
 
 METHODS = list(POLICIES)
@@ -29,6 +32,10 @@ HOSTILE = "<script>alert('about')</script>"
 
 def facts_of(section: Section) -> dict[str, str]:
     return {term: text for block in section.blocks if isinstance(block, Facts) for term, text in block.facts}
+
+
+def ticks(section: Section) -> tuple[str, ...]:
+    return next(block.items for block in section.blocks if isinstance(block, Ticks))
 
 
 @cache
@@ -46,7 +53,7 @@ def test_it_has_all_parts(method: str) -> None:
         assert (sheet.heading, sheet.style) == ("Decision sheet", "sheet")
         assert manifest.card.rows == tuple((term, facts_of(sheet)[term]) for term, _ in manifest.card.rows)
         assert {"Re-identification", "Left out"} <= set(facts_of(sheet))
-    assert {"Worst case", "Attacks", "Data set", "Owner", "Purpose", "Recipients"} <= set(facts_of(own))
+    assert {"Worst tested", "Attacks", "Data set", "Owner", "Purpose", "Recipients"} <= set(facts_of(own))
     assert [block.columns for block in own.blocks if isinstance(block, SignOff)] == [
         ("Name", "Role", "Date", "Signature")
     ]
@@ -56,7 +63,7 @@ def test_it_has_all_parts(method: str) -> None:
 def test_a_public_one_is_not_to_be_signed_and_holds_no_figure_of_an_audit(method: str) -> None:
     public = sheets(method)[1]
     assert not [block for block in public.blocks if isinstance(block, SignOff)]
-    assert not {"Worst case", "Attacks", "Data set", "Owner"} & set(facts_of(public))
+    assert not {"Worst tested", "Attacks", "Data set", "Owner"} & set(facts_of(public))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -75,18 +82,82 @@ def test_how_many_are_unique_is_counted_in_the_table() -> None:
     of = made("fine-grain")
     found = facts_of(sheets("fine-grain")[0])["Re-identification"]
     sizes = of.table.engine.sizes(of.table.rows, ("age", "sex"))
-    assert f"{sizes.get(1, 0):,} of the 900 records" in found
-    assert f"k = {min(sizes)}" in found
+    if unique := sizes.get(1, 0):
+        assert f"{unique:,} of the 900 records" in found
+    else:
+        assert f"None of the 900 records is unique by age and sex. Every record has at least {min(sizes) - 1}" in found
+        assert f"k = {min(sizes)}" in found
+
+
+def test_a_unique_record_is_not_told_by_k_and_a_tiny_share_by_its_count() -> None:
+    few = Alone(columns=("age", "sex"), records=69_560, unique=4, smallest_group=1)
+    assert _unique(few, "records") == "4 of the 69,560 records are unique: no other record has the same age and sex."
+    many = Alone(columns=("age", "sex"), records=1_000, unique=40, smallest_group=1)
+    assert "(4%)" in _unique(many, "records")
+    none = Alone(columns=("age",), records=1_000, unique=0, smallest_group=3)
+    assert "at least 2 others that look alike (k = 3)" in _unique(none, "records")
 
 
 def test_the_worst_case_is_that_of_the_attackers_who_gain_most() -> None:
     of = made("anatomy")
-    told = facts_of(sheets("anatomy")[0])["Worst case"]
+    told = facts_of(sheets("anatomy")[0])["Worst tested"]
     risks = [f for f in of.record["findings"] if f["scale"] == "risk" and f["direction"] == "at most"]
     outside = max((f for f in risks if f["promised"] is None), key=lambda f: f["worst"] - (f["baseline"] or 0))
     assert "Within the promise: " in told
     assert f"someone who {roles_on('groups')[outside['attacker']].knows}" in told
     assert f"{100 * outside['worst']:.3g}%" in told
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_must_hold_is_ticked_for_attackers_outside_the_promise(method: str) -> None:
+    of, own = made(method), sheets(method)[0]
+    open_ones = {f["attacker"] for f in of.record["findings"] if f["promised"] is None}
+    assert bool(open_ones) == any("more attacks outside the promise" in text for text in facts_of(own).values())
+    if "averaging" in open_ones:
+        assert "These people are published once." in ticks(own)
+    assert not any(text.startswith("Acceptable if") for text in ticks(own))
+    assert not [block for block in sheets(method)[1].blocks if isinstance(block, Ticks)]
+
+
+def test_it_says_what_was_not_tested() -> None:
+    of = made("fine-grain")
+    record = {**of.record, "not_applicable": [
+        {"attacker": "register", "reason": "no register was given."},
+        {"attacker": "label", "reason": "there are no sub-tables."},
+    ]}  # fmt: skip
+    told = facts_of(private_page(of.release, record, of.table).sections[0])["Attacks"]
+    assert told.endswith("Not tested, as none was given: register.")
+
+
+def test_people_with_several_rows_are_told_below_the_card() -> None:
+    rows = pa.table({"id": ["a", "a", "b"], "age": [1, 2, 3], "job": ["x", "y", "x"]})
+    policy = sf.Policy.parse(
+        """
+        columns = { id = { role = "identifier" }, age = { role = "other" }, job = { role = "sensitive" } }
+        person = { column = "id", repeated = "per-row" }
+        method = { name = "uniform" }
+        requirement = { gamma = 4 }
+        """
+    )
+    people = _people(sf.scan(rows, policy))
+    assert people == ("id", 3, 2)
+    own = sheet_of(replace(for_publisher(made("fine-grain").release, made("fine-grain").record, None), people=people))
+    assert facts_of(own)["Several rows"].startswith("The 3 rows belong to 2 people (id).")
+    assert "More may be learned of people with several rows than the promise says." in ticks(own)
+    assert _people(sf.scan(rows.slice(1), policy)) is None
+
+
+def test_a_column_taken_as_unknown_and_published_exactly_is_not_protected() -> None:
+    of = made("fine-grain")
+    columns = dict(of.table.policy.columns)
+    columns["age"] = columns["age"].model_copy(update={"role": "other"})
+    policy = of.table.policy.model_copy(update={"columns": columns})
+    told = {name: (role, how) for name, role, how in columns_of(of.release.manifest, policy)}
+    assert told["age"][0] == "taken as unknown to others"
+    assert told["age"][1].endswith(", not protected: whoever finds the row learns it")
+    own = sheet_of(replace(for_publisher(of.release, of.record, None), policy=policy))
+    assert "whoever finds a row reads age in it: nothing protects that" in facts_of(own)["Worst tested"]
+    assert "age may be known exactly of everybody who is found." in ticks(own)
 
 
 def test_who_has_a_broken_promise_is_told_not_to_publish() -> None:
@@ -129,7 +200,8 @@ def test_what_the_publisher_does_not_say_is_a_blank_to_fill_in() -> None:
     of, table = made("fine-grain"), about(title="A clinic")
     own, public = private_page(of.release, of.record, table), public_page(of.release, of.record, table)
     assert facts_of(own.sections[0])["Owner"] == ""
-    assert html_of(own).count('<dd class="blank"></dd>') == 3
+    assert html_of(own).count('<dd class="blank">MISSING</dd>') == 3
+    assert "The owner, purpose and recipients of this release are filled in above." in ticks(own.sections[0])
     assert facts_of(public.sections[0])["Data set"] == "A clinic"
     assert "Owner" not in facts_of(public.sections[0])
     assert "blank" not in re.findall(r'class="(\w+)"', html_of(public))

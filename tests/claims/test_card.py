@@ -78,7 +78,30 @@ def test_the_cost_is_the_standard_error_where_all_values_are_equally_frequent() 
     records = np.full(m, rows / m)
     variance = (inverse**2) @ (matrix @ records) - records
     assert typical_error(mechanism, rows) == pytest.approx(math.sqrt(variance.mean()), rel=1e-9)
-    assert f"off by about +-{rounded(math.sqrt(variance.mean()))}" in domain.claim.cost(_shape(domain), rows)
+    told = domain.claim.cost(_shape(domain), rows)
+    assert f"a count of {rounded(rows / m)} is off by about ±{rounded(math.sqrt(variance.mean()))} (standard er" in told
+    assert f"about {100 - round(100 * matrix[0, 0])} of 100 published values of job are false" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("small-domain", "share in the record's sub-table"), ("anatomy", "equally")]
+)
+def test_a_promise_for_one_belief_says_which(name: str, start: str) -> None:
+    card = _planned(name).card
+    assert card.strength.startswith("proved only for one stated belief beforehand: ")
+    assert start in card.strength
+
+
+def test_anatomy_has_its_exception_in_the_promise() -> None:
+    card = _planned("anatomy").card
+    assert "if someone does not know how it goes with other columns" in card.promise
+    assert "may become certain" in card.promise
+    assert card.attacker.startswith("does NOT know how")
+
+
+def _planned(name: str) -> sf.Plan:
+    policy = sf.Policy.parse(CASES[name].policy)
+    return sf.plan(sf.profile(sf.scan(table(), policy)), policy.method, policy.requirement)
 
 
 def _shape(plan: sf.Plan):  # type: ignore[no-untyped-def]

@@ -42,7 +42,7 @@ TASKS = [
     ),
     Task(
         "a publisher", "to know the promise and the cost before anything is published", "start/five-minutes.md",
-        f"sfumato plan {TABLE} {POLICY} -o plan.json", "proved for any prior belief", "plan.json",
+        f"sfumato plan {TABLE} {POLICY} -o plan.json", "proved for any belief beforehand", "plan.json",
     ),
     Task(
         "a publisher", "to publish exactly what was signed", "start/five-minutes.md",

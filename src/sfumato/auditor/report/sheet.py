@@ -297,9 +297,8 @@ def _finding_people(of: Told) -> str:
     if alone is None:
         return NOBODY_KNOWS if of.policy or not _without_noise(manifest) else "Not counted: the release is too large."
     parts = [_unique(alone, "records" if of.policy else "published records")]
-    more = [name for name in published.columns if name not in alone.columns] if published else []
-    if published is not None and more:
-        parts.append(f"With {and_list(more)} as well, {published.unique:,} of {published.records:,} are unique.")
+    if published is not None and published != alone:
+        parts.append(_unique_in_release(alone, published))
     noisy = [name for name in alone.columns if name not in _without_noise(manifest)]
     if noisy:
         parts.append(f"In the release {and_list(noisy)} has noise, which makes it harder to find a person's record.")
@@ -324,6 +323,13 @@ def _unique(alone: Alone, records: str) -> str:
         others = f"Every record has at least {k - 1:,} others that look alike (k = {k:,})."
         return f"None of the {alone.records:,} {records} is unique by {and_list(alone.columns)}. {others}"
     return f"{alone.unique:,} of the {alone.records:,} {records}{told} are unique: {alike}"
+
+
+def _unique_in_release(alone: Alone, published: Alone) -> str:
+    """Say how many published records are unique by all columns that are published as they are."""
+    more = [name for name in published.columns if name not in alone.columns]
+    also = f"With {and_list(more)} as well, " if more else ""
+    return f"{also}{published.unique:,} of the {published.records:,} published are unique."
 
 
 LEAST_SHARE = 0.001  # shares below it are told by their counts alone
