@@ -163,8 +163,8 @@ class BucketClaim(Claim):
         every = rows + shape.withheld
         withheld = f"; {shape.withheld:,} of {every:,} records are withheld" if shape.withheld else ""
         return (
-            f"all published values are true, but who has which {self.value} is not told: counts that join it with "
-            f"other columns are estimates with error bars, all other counts are exact{withheld}."
+            f"all published values are true; who has which {self.value} is not told, so counts that join it with other "
+            f"columns are estimates{withheld}."
         )
 
     def _told_counts(self) -> str:
@@ -319,9 +319,9 @@ def _attacker(claim: BucketClaim) -> str:
 
 
 def _gaps(claim: BucketClaim, withheld: bool) -> Iterator[str]:
-    beyond = f"than {named(claim.dealt_within)}" if claim.is_robust else "such as age"
-    yield f"knowing how {claim.value} goes with other columns {beyond}"
-    yield "knowing values of others in the group"
+    beyond = f" than {named(claim.dealt_within)}" if claim.is_robust else ""
+    yield f"knowing how {claim.value} goes with other columns{beyond}"
+    yield "knowing others of the group"
     if withheld:
         yield "people known to be missing from the release"
     yield "values of one sort in a group, such as cancers"
