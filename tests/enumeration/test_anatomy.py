@@ -27,7 +27,8 @@ CASES = {"aabbcc": 2, "aabbc": 2, "abcd": 2, "aabcd": 2, "abc": 3, "aabbccd": 3}
 def sentence(ell: int) -> str:
     most = {2: "50%", 3: "1/3"}[ell]
     return (
-        "For each published record and each disease x: who sees the release believes that the record has x by at most "
+        "For each published record and each disease x: someone who sees the release believes that the record "
+        "has x by at most "
         f"{most}."
     )
 

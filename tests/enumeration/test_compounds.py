@@ -20,7 +20,8 @@ Pair = tuple[str, str]
 RHO1, RHO2 = Fraction(1, 4), Fraction(1, 2)
 SENTENCE = (
     "For each protected value x of race / job (those with a bound, listed with the matrices), and each value x of race "
-    "or job alone that at most 25% of the records have: who believes that a record has x by as much as the share of x "
+    "or job alone that at most 25% of the records have: someone who believes that a record has x by as much as "
+    "the share of x "
     "in the record's sub-table believes in it by at most 50% after seeing the release."
 )
 

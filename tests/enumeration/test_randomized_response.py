@@ -30,7 +30,8 @@ REGIONS = {
 QUASI = {1: ("sex",), 2: ("sex", "region")}
 ILLNESSES = ("cancer", "flu", "gout")
 POSTERIOR = (
-    "For each combination of {quasi} that can be published and each illness x: who sees that a row is published with "
+    "For each combination of {quasi} that can be published and each illness x: someone who sees that a row is "
+    "published with "
     "the combination believes that its true value is x by at most 40%."
 )
 LINK = (

@@ -28,7 +28,8 @@ SETS = 'attribute_sets = [["sex"]]'
 ASKED = policy("r = 2", "abc", "robust-anatomy", SETS, known=["sex"])
 HALF = Fraction(1, 2)
 OF_A_RECORD = (
-    "For each published record and each disease x: who sees the release believes that the record has x by at most 50%"
+    "For each published record and each disease x: someone who sees the release believes that the record has x "
+    "by at most 50%"
 )
 TABLES = {"two cells": ("FFMM", "abbc"), "one withheld": ("FFFMM", "aabbc"), "one cell": ("FFFFF", "aabbc")}
 
@@ -64,7 +65,7 @@ def test_the_sentence_holds_for_any_prior_by_the_known_columns_and_is_reached(na
     sexes, values = TABLES[name]
     content = table(values, sex=list(sexes))
     plan = planned(content, ASKED)
-    assert plan.guarantee.sentence == f"{OF_A_RECORD}, whatever he knew beforehand of how disease depends on sex."
+    assert plan.guarantee.sentence == f"{OF_A_RECORD}, whatever they knew beforehand of how disease depends on sex."
     assert "records that agree in all of them are alike" in plan.guarantee.prior
     assert "how records are withheld and groups are made" in plan.guarantee.adversary
     worst = Fraction(0)
@@ -162,7 +163,8 @@ def test_groups_with_guests_keep_the_bound_one_by_one() -> None:
     for seed in range(6):
         plan, groups = _released(sexes, values, asked, seed)
         assert plan.guarantee.sentence == (
-            f"{OF_A_RECORD}, if he knew beforehand how likely each value is given sex: by PI Eqs. (1)-(3), one set at "
+            f"{OF_A_RECORD}, if they knew beforehand how likely each value is given sex: by PI Eqs. (1)-(3), "
+            f"one set at "
             "a time."
         )
         assert plan.guarantee.prior == "The table's own shares of each disease among the records with the same (sex)."

@@ -23,7 +23,8 @@ from tests.enumeration.folders import ALARM, chance_to_find, chi_square, columns
 RHO = 'rho1 = "1/3"\nrho2 = "2/3"'
 RHO2 = Fraction(2, 3)
 SENTENCE = (
-    "For each protected value x of disease (those with a bound, listed with the matrices): who believes that a record "
+    "For each protected value x of disease (those with a bound, listed with the matrices): someone who believes "
+    "that a record "
     "has x by as much as the share of x in the record's sub-table believes in it by at most 2/3 after seeing the "
     "release."
 )

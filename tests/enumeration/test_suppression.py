@@ -78,7 +78,8 @@ def kept(counts: Counts, ell: int, variant: str, always: bool) -> Law:
 # --- which values are frequent ----------------------------------------------------------------------------------------
 
 OF_A_RECORD = (
-    "For each published record and each disease x: who sees the release believes that the record has x by at most"
+    "For each published record and each disease x: someone who sees the release believes that the record has x "
+    "by at most"
 )
 DOMINANT = (
     "hat x is the most frequent value (of equally frequent ones, one drawn at random) is believed by at most {most}."
@@ -88,7 +89,7 @@ VIOLATING = (
     "who knows k; by someone who does not, by at most the k that they expect, divided by {ell}."
 )
 JOINT = (
-    "For every table, also one of which nothing is withheld: that x is the most frequent value and has more than "
+    "For every table, also one with nothing withheld: that x is the most frequent value and has more than "
     "{most} of the table is believed by at most {most}."
 )
 SKEWED = "Some value has more than {most} of the table (that is public)."

@@ -44,7 +44,7 @@ def release(original: Path, tmp_path: Path) -> Release:
 
 def failed(release: Release) -> set[str]:
     """Return the checks that fail, as the command line tells them."""
-    result = CliRunner().invoke(app, ["verify", str(release.folder)])
+    result = CliRunner().invoke(app, ["verify", str(release.folder), "--details"])
     found = set(re.findall(r"^fails {2,}(.+?) {2,}", result.stdout, re.MULTILINE))
     assert result.exit_code == (1 if found else 0)
     return found
@@ -163,7 +163,7 @@ def test_a_manifest_that_is_none(text: str, release: Release) -> None:
     (release.folder / "manifest.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ReleaseError, match="manifest"):
         open_release(release.folder)
-    assert CliRunner().invoke(app, ["verify", str(release.folder)]).exception
+    assert CliRunner().invoke(app, ["verify", str(release.folder), "--details"]).exception
 
 
 def rewritten(release: Release, rows: Any) -> None:

@@ -654,7 +654,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             "Give the table that was published",
             table(rows_of(patients(200))),
         ),
-        Mistake("an audit without the policy", "audit patients.csv release", "--policy POLICY"),
+        Mistake("an audit without the policy", "audit patients.csv release", "TABLE POLICY RELEASE"),
         Mistake(
             "a report into the release",
             "report patients.csv policy.toml release -o release/report.html",
@@ -706,8 +706,14 @@ def page(answers: dict[str, Printed]) -> Iterator[str]:
 def message(mistake: Mistake, answer: Printed) -> str:
     """Return what is printed: of an answer that is given all the same, the note that names the remedy."""
     if mistake.code:
-        return steady(answer.err)
-    return next(line.strip() for line in answer.out.splitlines() if mistake.remedy in line)
+        return steady(unfolded(answer.err))
+    told = re.sub(r"\n(?! *-|\n)", " ", answer.out)
+    return next(" ".join(line.split()) for line in told.splitlines() if mistake.remedy in " ".join(line.split()))
+
+
+def unfolded(text: str) -> str:
+    """Return a text of an error as it was before it was put on lines: the message, and what to do."""
+    return re.sub(r"\n(?=\S)", " ", text)
 
 
 def steady(text: str) -> str:

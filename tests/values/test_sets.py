@@ -71,7 +71,7 @@ def test_of_several_columns_one_is_named(chosen: dict[str, Any], codes: tuple[in
         ({"between": (1, 2)}, PAIR.parts[0], "None of its values is a number"),
         ({"values": ("B20", "b24.1")}, CODES, "B24.1"),
         ({"between": ("", "z")}, SensitiveDomain((Domain("d", ("a", "b")),)), "has all 2 values of 'd'"),
-        ({"prefix": "B2"}, PAIR, "does not say of which column: diagnosis or outcome"),
+        ({"prefix": "B2"}, PAIR, "does not say which column it is for: diagnosis or outcome"),
         ({"prefix": "B2", "column": "diagnoses"}, PAIR, "diagnosis"),
     ],
 )

@@ -149,7 +149,7 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recommend a method for each kind of promise, by the error of counts.
+    """Recommend a method for each kind of promise.
 
     Private. By promise, by what is published, then by the error of counts. Releases are thrown away.
     """

@@ -15,8 +15,8 @@ YEAR = re.compile("[12][0-9]{3}")
 
 
 def domain_notes(profile: Profile) -> list[str]:
-    """Return what the domain tells."""
-    notes = []
+    """Return what the domain tells; slips that are easily mended come first."""
+    notes = [*_marks(profile), *_many_numbers(profile)]
     if profile.observed:
         notes.append(
             f"The domain of {some(list(profile.observed))} was read off the table: that a value occurs at all is "
@@ -26,7 +26,7 @@ def domain_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    return [*notes, *_marks(profile), *_many_numbers(profile), *profile.all_notes]
+    return [*notes, *profile.all_notes]
 
 
 def _marks(profile: Profile) -> list[str]:

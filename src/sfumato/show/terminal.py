@@ -40,8 +40,8 @@ _STYLES = (
 def printable(text: str) -> str:
     """Return a text with codes in place of characters that steer a terminal or reorder what is read.
 
-    >>> print(printable("a\\x1b[31mb"), printable("tab\\tstays"))
-    a\\x1b[31mb tab	stays
+    >>> print(printable("a\\x1b[31mb"), printable("tab\\tstays").split())
+    a\\x1b[31mb ['tab', 'stays']
     """
     return _UNSEEN.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text)
 

@@ -79,7 +79,6 @@ class SecretKey:
     def load(cls, path: str | Path) -> SecretKey:
         """Read a key file: 64 hexadecimal digits, as `sfumato key FILE` writes them."""
         try:
-            _check_mode(Path(path))
             secret = bytes.fromhex(Path(path).read_text(encoding="ascii").strip())
         except FileNotFoundError:
             raise UsageError(f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}") from None
@@ -90,6 +89,7 @@ class SecretKey:
                 f"{str(path)!r} is not a key file: it must hold 64 hexadecimal digits.",
                 "Give the file that `sfumato key FILE` wrote.",
             )
+        _check_mode(Path(path))
         return cls(secret, kept=True)
 
     @staticmethod
