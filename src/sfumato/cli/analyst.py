@@ -197,7 +197,10 @@ def regress(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a regression model, corrected for the noise, with the naive fit beside it."""
+    """Fit a regression model, corrected for the noise.
+
+    The naive fit stands beside it.
+    """
     how: dict[str, Any] = {"method": method, "target": target, "level": level, "interval": interval}
     asked: dict[str, Any] = {"where": where, "weights": weights, "offset": offset, "cluster": cluster}
     with opened_release(release, engine, master, conf) as opened, progress_bar("Fitting", None, as_json) as progress:
