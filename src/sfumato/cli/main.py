@@ -81,7 +81,7 @@ def main() -> None:
             fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
         )
     except KeyboardInterrupt:
-        print("Interrupted: nothing was published.", file=sys.stderr)
+        say("Interrupted: nothing was published.", error=True)
         sys.exit(INTERRUPTED)
     except Exception as problem:
         if TRACEBACK in os.environ:
