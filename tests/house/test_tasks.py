@@ -38,7 +38,7 @@ TASKS = [
     ),
     Task(
         "a publisher", "to know who is alone with what others know", "publish/checklist.md",
-        f"sfumato profile {TABLE} {POLICY}", "alone",
+        f"sfumato profile {TABLE} {POLICY} --details", "alone",
     ),
     Task(
         "a publisher", "to know the promise and the cost before anything is published", "start/five-minutes.md",
@@ -71,7 +71,7 @@ TASKS = [
     ),
     Task(
         "a reviewer", "to know what attackers reach, also those who are not covered", "publish/checklist.md",
-        f"sfumato audit {TABLE} sfumato-demo/release --policy {POLICY} -o audit.json", "averaging", "audit.json",
+        f"sfumato audit {TABLE} {POLICY} sfumato-demo/release -o audit.json", "averaging", "audit.json",
     ),
     Task(
         "whoever signs", "one page to decide on", "review/report.md",
