@@ -43,8 +43,8 @@ METHODS = {
 }
 KEYS = {
     "audit_version", "created", "software", "release_id", "published", "method", "assurance", "guarantee", "rows",
-    "published_rows", "shuffled", "seed", "worst_verdict", "holds", "findings", "not_applicable", "utility", "seconds",
-    "notes",
+    "published_rows", "shuffled", "seed", "worst_verdict", "holds", "findings", "not_applicable",
+    "not_measured", "utility", "seconds", "notes",
 }  # fmt: skip
 
 
@@ -79,7 +79,8 @@ def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
     assert (found.method, found.rows, found.audit_version) == (method, 300, 1)
     tried = [attacker.name for attacker in ATTACKERS if attacker.name in found.seconds]
     assert steps == [*tried, "utility"]
-    told = {finding.attacker for finding in found.findings} | {each.attacker for each in found.not_applicable}
+    told = {finding.attacker for finding in found.findings}
+    told |= {each.attacker for each in (*found.not_applicable, *found.not_measured)}
     concerned = {attacker.name for attacker in ATTACKERS if attacker.concerns(open_release(tmp_path / "r").manifest)}
     assert concerned <= told | {"linking"}
     limits = [(finding.interval, finding.worst) for finding in found.findings if finding.interval]
@@ -348,7 +349,7 @@ def test_t2_who_asks_for_the_most_frequent_value(tmp_path: Path) -> None:
 
 def test_people_who_cannot_be_told_apart_have_no_second_row(tmp_path: Path) -> None:
     found = audited(tmp_path / "r", METHODS["anatomy"])
-    reasons = {each.attacker: each.reason for each in found.not_applicable}
+    reasons = {each.attacker: each.reason for each in found.not_measured}
     assert "others share its columns" in reasons["averaging"]
 
 

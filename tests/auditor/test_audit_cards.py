@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,11 @@ from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.order import Estimator
 from sfumato.auditor.beliefs import expected_cases, observed_cases, record_beliefs
+from sfumato.auditor.first_screen import first_screen
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.report.page import html_of
 from sfumato.auditor.report.page_counts import beliefs
 from sfumato.auditor.report.reporting import private_page, public_page
-from sfumato.auditor.utility.truth import true_counts
 from sfumato.methods.robustness.prior import count_prior
 from sfumato.methods.subset.deck import make_deck
 from sfumato.publisher.policy import Policy
@@ -188,15 +187,29 @@ def test_honest_releases_are_within_their_bounds(form: Form, shuffle: bool, tmp_
     assert "coincidence" not in {f.about for f in found[0].findings}
 
 
+def test_who_could_not_be_measured_is_a_group_of_its_own_and_counted_as_not_covered(tmp_path: Path) -> None:
+    """Beliefs of someone who knows the composition are computed for matrices of retentions, and these are sets."""
+    rows, policy = people(500), policy_of("set")
+    table, release = sf.scan(rows, policy), released(rows, policy, folder=tmp_path / "r")
+    found = sf.audit(table, release, seed=1)
+    assert [each.attacker for each in found.not_measured] == ["composition"]
+    screen = first_screen(found, release.manifest).text(120)
+    assert "of whom 1 could not be measured" in screen
+    assert "Not measured  composition (knows how many records" in screen
+    assert screen.count("posterior: starts from") == 1
+    assert "posterior, falling: " in screen
+    assert "Not measured, so count these as not covered:" in found.explain()
+    page = html_of(private_page(release, found.to_dict(), table))
+    assert "(1 of them not measured): whoever signs decides about these" in page
+    assert "Not measured: count these as not covered" in page
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_pages_speak_of_sets(form: Form, tmp_path: Path) -> None:
     rows, policy = people(500), policy_of(form)
     table, release = sf.scan(rows, policy), released(rows, policy, folder=tmp_path / "r")
     record = sf.audit(table, release, seed=1).to_dict()
-    texts = [
-        html_of(page)
-        for page in (private_page(release, record, partial(true_counts, release, table)), public_page(release, record))
-    ]
+    texts = [html_of(page) for page in (private_page(release, record, table), public_page(release, record))]
     for text in texts:
         assert "each record was published with a set of 3 of the 13 values, one of 286 that are used" in text
         assert "The set of a record holds its own value with a probability of 54.5%, and any one other with" in text

@@ -115,7 +115,7 @@ def of(published: dict[str, list[Any]], truth: dict[str, list[Any]] | None = Non
 
 
 def reason(audit: sf.Audit, attacker: str) -> str:
-    (found,) = (each.reason for each in audit.not_applicable if each.attacker == attacker)
+    (found,) = (each.reason for each in (*audit.not_applicable, *audit.not_measured) if each.attacker == attacker)
     return found
 
 

@@ -45,7 +45,7 @@ def policy(extra: str = "", column: str = "disease", **changes: Any) -> Policy:
 def reuse(table: pa.Table, asked: Policy, release: Release, earlier: Release | None) -> tuple[Sequence[Finding], str]:
     """Return what the attacker found, and why it did not."""
     found = sf.audit(sf.scan(table, asked), release, earlier=earlier, seed=1)
-    reasons = {each.attacker: each.reason for each in found.not_applicable}
+    reasons = {each.attacker: each.reason for each in (*found.not_applicable, *found.not_measured)}
     return [finding for finding in found.findings if finding.attacker == "reuse"], reasons.get("reuse", "")
 
 

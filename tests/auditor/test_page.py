@@ -194,7 +194,7 @@ def test_a_broken_bound_is_told_by_word_and_symbol() -> None:
     next(f for f in record["findings"] if f["scale"] == "risk").update(verdict="above the bound", worst=0.9)
     text = html_of(private_page(of.release, record))
     assert 'class="badge above"><span aria-hidden="true">✗</span> above the bound' in text
-    assert "1 are above the bound" in text
+    assert "1 got beyond the bound" in text
 
 
 def test_all_attackers_of_the_audit_are_described() -> None:

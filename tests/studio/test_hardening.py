@@ -197,7 +197,7 @@ AUDIT = {
         "attacker": "a", "about": "", "scale": "risk", "verdict": "within the bound", "worst": 0.2, "promised": 0.3,
         "direction": "at most", "question": "q", "assumption": "s", "why_not_covered": "", "exposed": [],
     }],
-    "not_applicable": [], "worst_verdict": "within the bound",
+    "not_applicable": [], "not_measured": [], "worst_verdict": "within the bound",
 }  # fmt: skip
 DAMAGED = (
     b"", b"{", b"[]", b"\xff\xfe", b"null", b'{"findings": 1}', b'{"findings": [{}], "worst_verdict": "x"}',

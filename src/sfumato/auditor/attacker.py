@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import DoesNotApply, Evidence, NotMeasured
 from sfumato.auditor.finding import NOTHING_PROMISED, Finding
 from sfumato.release.manifest import Manifest, ReleaseKind
 
@@ -120,8 +120,8 @@ def by_mechanism(attack: Attack) -> Attack:
                     found = True
                     yield finding.named(", ".join(filter(None, (part.mechanism.domain.name, finding.about))))
             except DoesNotApply as reason:  # it may apply to another column
-                why = reason
-        if why is not None and not found:
+                why = reason if why is None or isinstance(reason, NotMeasured) else why
+        if why is not None and (isinstance(why, NotMeasured) or not found):
             raise why
 
     return attacked

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, Nearest, held_to, largest_at, nearer
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.methods import plan
@@ -279,7 +279,7 @@ def compositions(evidence: Evidence) -> Compositions:
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
     dealt = [step for step in made.steps() if isinstance(step, Allocate)]
     if not dealt or not _same(dealt[0].mechanism, mechanism):
-        raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
+        raise NotMeasured("how many records of each value a sub-table has is not known: rows were shuffled.")
     return Compositions(dealt[0].quotas, shown)
 
 
@@ -288,7 +288,7 @@ def _counted(of_tables: Sequence[CodeArray], size: int, codes: CodeArray, labels
     numbers = np.bincount(labels.astype(np.int64) * size + codes, minlength=len(of_tables) * size)
     for own, of_table in zip(of_tables, numbers.reshape(-1, size), strict=True):
         if of_table.sum() != of_table[own].sum():
-            raise DoesNotApply("a sub-table has a value that is not one of its own.")
+            raise NotMeasured("a sub-table has a value that is not one of its own.")
         yield of_table[own]
 
 

@@ -42,6 +42,10 @@ class DoesNotApply(Exception):
     """An attacker has nothing to work on; the reason is told in the audit."""
 
 
+class NotMeasured(DoesNotApply):
+    """An attacker has something to work on, and how far they get was not computed: that counts as not covered."""
+
+
 @dataclass(eq=False)
 class Evidence:
     """A table, the release that was made from it, and what the attacker is given besides."""

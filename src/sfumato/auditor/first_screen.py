@@ -1,46 +1,48 @@
-"""The first screen of an audit: is the promise kept, and which risks does it not cover; one line each, the worst first.
+"""The first screen of an audit: is the promise kept, and which risks does it not cover; one line each.
 
-Findings of one attacker are one line, by the one that comes nearest to its limit, or is furthest beyond it.
+Findings of one attacker are one line, or two where one is about rising and another about falling beliefs: by the one
+that comes nearest to its limit, or is furthest beyond it. Attackers are counted by their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from sfumato.auditor.attackers import ROLES
+from sfumato.auditor.attacker import Role
+from sfumato.auditor.attackers import ROLES, roles_on
 from sfumato.auditor.finding import Finding
+from sfumato.auditor.record import Audit
+from sfumato.release.manifest import Manifest
 from sfumato.show.screen import Screen
 
-if TYPE_CHECKING:
-    from sfumato.auditor.record import Audit
-
-MOST_COVERED = 6
-"""Attackers of the promise that have a line; the others are further below their limits."""
+MOST_COVERED = 5  # lines of attackers whom the promise covers
 END = ("Add --details for every attack, what each assumes, and what analysts keep.",)
 
 
-def first_screen(audit: Audit, promise: str = "") -> Screen:
-    """Return the screen; `promise` in plain words, else as the audit states it."""
-    promise = promise or audit.guarantee
-    covered = _by_attacker([finding for finding in audit.risks if finding.promised is not None])
-    others = _by_attacker([finding for finding in audit.risks if finding.promised is None])
+def first_screen(audit: Audit, manifest: Manifest | None = None) -> Screen:
+    """Return the screen; with the manifest the promise is told in plain words, else as the audit states it."""
+    promise = manifest.card.promise if manifest else audit.guarantee
+    roles = roles_on(manifest.kind) if manifest else ROLES
+    covered = _in_order(audit, _worst_of_each([finding for finding in audit.risks if finding.promised is not None]))
+    others = _worst_of_each([finding for finding in audit.risks if finding.promised is None])
     head = (
         f"Audit of {audit.published}: {audit.method}; {audit.published_rows:,} of {audit.rows:,} records. Private.",
         *_made_as_stated(audit),
-        _verdict(covered, all(finding.verdict != "above the bound" for finding in audit.checks)),
+        _verdict(audit, covered, others),
         *([f"{'Promise' if audit.release_id else 'Asked for':<13}{promise}"] if promise else []),
-        *_covered(covered),
+        *_covered(covered, roles),
+        *_not_measured(audit, roles),
     )
     title = "Not covered: decide whether you can accept these, the worst first"
-    return Screen(head, tuple(map(_accepted, others)), title, END)
+    return Screen(head, tuple(_accepted(finding, roles) for finding in others), title, END)
 
 
-def _by_attacker(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the worst finding of each attacker, the worst attacker first."""
-    worst: dict[str, Finding] = {}
+def _worst_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the worst finding of each attacker and direction, the worst first."""
+    worst: dict[tuple[str, str], Finding] = {}
     for finding in sorted(findings, key=_how_bad, reverse=True):
-        worst.setdefault(finding.attacker, finding)
+        worst.setdefault((finding.attacker, finding.direction), finding)
     return list(worst.values())
 
 
@@ -49,14 +51,30 @@ def _how_bad(finding: Finding) -> tuple[bool, float, float]:
     return finding.verdict == "above the bound", finding.excess if bounded else 0.0, finding.worst
 
 
-def _verdict(covered: Sequence[Finding], as_stated: bool) -> str:
-    broken = sum(finding.verdict == "above the bound" for finding in covered)
+def _in_order(audit: Audit, findings: Sequence[Finding]) -> list[Finding]:
+    """Return what is broken first, then as the audit tried it: it begins with whom the promise itself speaks of."""
+    order = [(finding.attacker, finding.direction) for finding in audit.risks]
+    broken = "above the bound"
+    return sorted(findings, key=lambda f: (f.verdict != broken, order.index((f.attacker, f.direction))))
+
+
+def _verdict(audit: Audit, covered: Sequence[Finding], others: Sequence[Finding]) -> str:
+    """Return whether the promise is kept, and how many attackers it does not cover; none is counted twice in either."""
+    broken, number = _attackers([f for f in covered if f.verdict == "above the bound"]), _attackers(covered)
+    left = {f.attacker for f in others} | {each.attacker for each in audit.not_measured}
+    missed = f", of whom {len(audit.not_measured)} could not be measured" if audit.not_measured else ""
+    more = f" It does not cover {len(left)}{missed}." if left else ""
     if broken:
-        return f"BROKEN: {broken} of {len(covered)} attackers that the promise covers get further than promised."
+        return f"BROKEN: {broken} of {number} attackers that the promise covers get further than promised.{more}"
     if not covered:
         return "Nothing is promised against any of these attackers."
-    kept = f"the promise is kept against all {len(covered)} attackers that it covers."
-    return f"HOLDS: {kept}" if as_stated else f"If it were made as it says, {kept}"
+    kept = f"the promise is kept against all {number} attackers that it covers.{more}"
+    made = all(finding.verdict != "above the bound" for finding in audit.checks)
+    return f"HOLDS: {kept}" if made else f"If it were made as it says, {kept}"
+
+
+def _attackers(findings: Sequence[Finding]) -> int:
+    return len({finding.attacker for finding in findings})
 
 
 def _made_as_stated(audit: Audit) -> Iterator[str]:
@@ -70,41 +88,74 @@ def _made_as_stated(audit: Audit) -> Iterator[str]:
             yield f"It looks made as it says: {len(audit.checks)} tests found nothing beyond chance."
 
 
-def _covered(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each attacker that the promise covers."""
+def _covered(findings: Sequence[Finding], roles: Mapping[str, Role]) -> Iterator[str]:
+    """Yield a line for each attacker that the promise covers: how sure beforehand, how sure after, and the limit."""
     if not findings:
         return
     yield ""
-    yield "Covered by the promise: how sure they get, or how often right, and the limit"
-    for finding in findings[:MOST_COVERED]:
+    yield "Covered: how sure before, how sure after, limit (higher for someone surer before)"
+    told = [_reached(finding) for finding in findings[:MOST_COVERED]]
+    widths = [max(len(getattr(each, name)) for each in told) for name in ("before", "after", "limit")]
+    for finding, each in zip(findings, told, strict=False):
         kept = "BROKEN" if finding.verdict == "above the bound" else "kept"
-        worst, bound = _nearest(finding)
-        yield f"  {kept:<6}  {worst:>6}   limit {bound:>6}   {finding.attacker}: {_knows(finding)}"
+        figures = "{:>{}} to {:>{}}  limit {:>{}}".format(
+            each.before, widths[0], each.after, widths[1], each.limit, widths[2]
+        )
+        falling = ", falling" if finding.direction == "at least" else ""
+        yield f"  {kept:<6}  {figures}  {finding.attacker}{falling}: {_knows(finding, roles)}"
     if (more := len(findings) - MOST_COVERED) > 0:
-        yield f"  ... and {more:,} more, further from their limits"
+        yield f"  ... and {more:,} more, within their limits"
 
 
-def _accepted(finding: Finding) -> str:
+def _not_measured(audit: Audit, roles: Mapping[str, Role]) -> Iterator[str]:
+    """Yield who could attack without anybody knowing how far they get; the details say why."""
+    if audit.not_measured:
+        first, *others = audit.not_measured
+        knows = f" ({roles[first.attacker].knows})" if first.attacker in roles else ""
+        more = f", {', '.join(each.attacker for each in others)}" if others else ""
+        yield ""
+        yield f"{'Not measured':<14}{first.attacker}{knows}{more}: count as not covered."
+
+
+def _accepted(finding: Finding, roles: Mapping[str, Role]) -> str:
     """Return what an attacker reaches whom the promise does not cover, and when that can be accepted."""
-    worst, bound = _nearest(finding)
-    compared = f" ({bound} for comparison)" if bound else ""
-    role = ROLES.get(finding.attacker)
+    reached = _reached(finding)
+    compared = f" ({reached.limit} for comparison)" if reached.limit else ""
+    role = roles.get(finding.attacker)
     acceptable = f" {role.acceptable.split('. ')[0].rstrip('.')}." if role else ""
-    return f"{finding.attacker} ({_knows(finding)}) reaches {worst}{compared}.{acceptable}"
+    before = f"from {reached.before} " if reached.before != NOT_KNOWN else ""
+    return f"{finding.attacker} ({_knows(finding, roles)}) gets {before}to {reached.after}{compared}.{acceptable}"
 
 
-def _knows(finding: Finding) -> str:
-    role = ROLES.get(finding.attacker)
+def _knows(finding: Finding, roles: Mapping[str, Role]) -> str:
+    role = roles.get(finding.attacker)
     return role.knows if role else finding.about or finding.attacker
 
 
-def _nearest(finding: Finding) -> tuple[str, str]:
-    """Return the risk that is nearest to its limit, and the limit; nothing where there is none."""
+NOT_KNOWN = "-"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The risk that is nearest to its limit, what it was beforehand, and the limit; no limit where there is none."""
+
+    before: str
+    after: str
+    limit: str
+
+
+def _reached(finding: Finding) -> Reached:
     bound = finding.stated if finding.promised is None else finding.promised
-    worst, limit = (finding.worst, bound) if finding.nearest is None else (finding.nearest.risk, finding.nearest.bound)
+    before, worst, limit = finding.baseline, finding.worst, bound
+    if finding.nearest is not None:
+        before, worst, limit = finding.nearest.prior, finding.nearest.risk, finding.nearest.bound
     at_least = ">=" if finding.direction == "at least" else ""
-    sign = at_least or ("<=" if finding.is_bound else "")
-    return f"{sign}{_percent(worst)}", "" if limit is None else f"{at_least}{_percent(limit)}"
+    sign = "<=" if finding.is_bound and not at_least else ""
+    return Reached(
+        NOT_KNOWN if before is None else _percent(before),
+        f"{sign}{_percent(worst)}",
+        "" if limit is None else f"{at_least}{_percent(limit)}",
+    )
 
 
 def _percent(share: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.codes import cross_counts
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
@@ -47,7 +47,7 @@ def knowledge(evidence: Evidence, names: Sequence[str] = (), path: Path | None =
     own, in_groups = evidence.signatures(names), evidence.manifest.in_buckets
     labels = evidence.values.labels if in_groups else evidence.mechanism.domain.labels
     if path is None and own.size * len(labels) > MOST_SHARES:
-        raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
+        raise NotMeasured(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
     values = evidence.values.table if in_groups else evidence.true.astype(np.int64)
     weights = cross_counts(own.table, values, own.size, len(labels))
     name, prior = own.name, Prior(weights, np.maximum(weights.sum(axis=1), 1))

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from time import perf_counter
 from typing import Any, TypeVar
 
-from sfumato.auditor.evidence import DoesNotApply
+from sfumato.auditor.evidence import DoesNotApply, NotMeasured
 from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
 from sfumato.show.results import Drawn, Private
@@ -32,7 +32,9 @@ def software() -> str:
 
 
 @dataclass(frozen=True)
-class NotApplicable:
+class NotTried:
+    """An attacker of whom there is no finding, and why."""
+
     attacker: str
     reason: str
 
@@ -54,7 +56,9 @@ class Audit(Private, Drawn):
     shuffled: bool
     seed: int | None
     findings: tuple[Finding, ...]
-    not_applicable: tuple[NotApplicable, ...]
+    not_applicable: tuple[NotTried, ...]
+    not_measured: tuple[NotTried, ...] = ()
+    """They could attack, and how far they get was not computed: count them as not covered."""
     utility: Utility
     seconds: Mapping[str, float]
     notes: tuple[str, ...] = ()
@@ -72,8 +76,8 @@ class Audit(Private, Drawn):
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as JSON-ready values. Keys: docs/reference/json.md."""
         findings = [finding.to_dict() for finding in self.findings]
-        reasons = [asdict(each) for each in self.not_applicable]
-        parts = {"findings": findings, "not_applicable": reasons, "utility": self.utility.to_dict()}
+        parts: dict[str, Any] = {"findings": findings, "not_applicable": [asdict(each) for each in self.not_applicable]}
+        parts |= {"not_measured": [asdict(each) for each in self.not_measured], "utility": self.utility.to_dict()}
         parts |= {"seconds": dict(self.seconds), "notes": list(self.notes)}
         stated = {name: value for name, value in vars(self).items() if name not in parts}
         return {**stated, "worst_verdict": self.worst_verdict, "holds": self.holds, **parts}
@@ -94,14 +98,14 @@ class Audit(Private, Drawn):
 
     def explain(self) -> str:
         """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""
-        not_tried = [indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable]
         parts = [
             "\n".join(self._head()),
             "\n".join(self._made_as_stated()),
             table(COLUMNS, [_row(finding) for finding in self.risks], [False, False, *[True] * 5]),
             "\n".join(_key(self.risks)),
             *("\n".join(_told(finding)) for finding in self.findings),
-            "\n".join(["Does not apply, because:", *not_tried]) if not_tried else "",
+            _not_tried("Not measured, so count these as not covered:", self.not_measured),
+            _not_tried("Does not apply, because:", self.not_applicable),
             self.utility.explain(),
             "\n".join(self.notes),
         ]
@@ -114,9 +118,10 @@ class Audit(Private, Drawn):
             yield f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}"
         above = sum(finding.verdict == "above the bound" for finding in self.risks)
         beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.risks)
+        left = f" {named_in(self.not_measured)}: not measured, so not covered either." if self.not_measured else ""
         yield (
             f"{len(self.risks)} attacks: {above} above the bound, {len(self.risks) - above - beyond} within it, "
-            f"{beyond} that the guarantee does not cover."
+            f"{beyond} that the guarantee does not cover.{left}"
         )
 
     def _made_as_stated(self) -> Iterator[str]:
@@ -145,6 +150,14 @@ SHORT: dict[Verdict, str] = {
     "within the bound": "kept",
     "not covered by the guarantee": "not covered",
 }
+
+
+def named_in(tried: Sequence[NotTried]) -> str:
+    return ", ".join(each.attacker for each in tried)
+
+
+def _not_tried(title: str, tried: Sequence[NotTried]) -> str:
+    return "\n".join([title, *(indented(f"{each.attacker}: {each.reason}") for each in tried)]) if tried else ""
 
 
 def _row(finding: Finding) -> list[str]:
@@ -243,14 +256,15 @@ def run(
 ) -> dict[str, Any]:
     """Let the attackers loose, then measure the utility; return what an audit has of that.
 
-    Of an attacker that does not apply, the reason stands in its place.
+    Of an attacker that does not apply, or was not measured, the reason stands in its place.
     """
     found: list[Finding] = []
-    reasons: list[NotApplicable] = []
+    not_applicable: list[NotTried] = []
+    not_measured: list[NotTried] = []
     seconds: dict[str, float] = {}
     for done, (name, attack) in enumerate(attackers.items()):
         if isinstance(attack, str):
-            reasons.append(NotApplicable(name, attack))
+            not_applicable.append(NotTried(name, attack))
             continue
         progress(name, done, len(attackers) + 1)
         start = perf_counter()
@@ -258,10 +272,12 @@ def run(
             for finding in attack(subject):  # what was found before something did not apply stays
                 found.append(finding)
         except DoesNotApply as problem:
-            reasons.append(NotApplicable(name, str(problem)))
+            reasons = not_measured if isinstance(problem, NotMeasured) else not_applicable
+            reasons.append(NotTried(name, str(problem)))
         seconds[name] = perf_counter() - start
     progress("utility", len(attackers), len(attackers) + 1)
     start = perf_counter()
     utility = measure(subject)
     seconds["utility"] = perf_counter() - start
-    return {"findings": tuple(found), "not_applicable": tuple(reasons), "utility": utility, "seconds": seconds}
+    untried = {"not_applicable": tuple(not_applicable), "not_measured": tuple(not_measured)}
+    return {"findings": tuple(found), **untried, "utility": utility, "seconds": seconds}

@@ -81,7 +81,7 @@ def audit(
             progress=report,
         )
     _keep(found, output)
-    tell_first(first_screen(found, release.manifest.card.promise if release else ""), found, as_json, details)
+    tell_first(first_screen(found, release.manifest if release else None), found, as_json, details)
     if output is not None and not as_json:
         say(f"Wrote {output}. {PRIVATE}")
     if not found.holds:

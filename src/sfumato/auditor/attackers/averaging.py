@@ -52,7 +52,7 @@ from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
 from sfumato.auditor.attackers.posterior import QUESTION, posterior_finding
 from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.codes import cross_counts
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
+from sfumato.auditor.evidence import UNMATCHED, Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, most_exposed
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES
@@ -421,13 +421,13 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
         second = _second(evidence, Path(folder) / "release")
         people = np.flatnonzero(_told_apart(evidence) & _told_apart(second))
         if not people.size:
-            raise DoesNotApply("no row can be told to be the same person's in both releases: others share its columns.")
+            raise NotMeasured("no row can be told to be the same person's in both releases: others share its columns.")
         groups = [each.group_tables.rows[each.matched[people]] for each in (evidence, second)]
         cells = evidence.signatures(evidence.groups_part.dealt_within).table
         tables, true = (evidence.group_tables, second.group_tables), evidence.values.table[people]
         number, size = int(cells.max()) + 1, evidence.values.size
         if number * size > MOST_SHARES:
-            raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
+            raise NotMeasured(f"{number:,} cells are too many to be counted in memory.")
         counts = cross_counts(cells, evidence.values.table, number, size)
         found = two_groups(tables, (groups[0], groups[1]), true, counts, cells[people])
     yield _two_groups_finding(evidence, people, found)

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.auditor.attacker import Role, listed
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import CLOSE, Finding, Nearest, held_to, largest_at, most_exposed, nearer
 from sfumato.claims.several import besides, together
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
@@ -49,7 +49,7 @@ def of_several(evidence: Evidence) -> Iterator[Finding]:
     cells, counts = np.unique(_beside([part.true for part in parts]), axis=0, return_counts=True)
     seen = np.unique(_beside([part.published for part in parts]), axis=0)
     if len(cells) * len(seen) > MOST_PAIRS:
-        raise DoesNotApply(
+        raise NotMeasured(
             f"{len(seen):,} combinations are published and {len(cells):,} occur, too many to be compared."
         )
     mechanisms = [part.mechanism for part in parts]

@@ -31,7 +31,7 @@ import numpy as np
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
 from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, worst_finding
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, largest_at, most_exposed, settled
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
@@ -277,11 +277,11 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 def check_known(evidence: Evidence) -> None:
     largest = max(table.codes.size for table in evidence.mechanism.tables)
     if largest > MOST_VALUES:
-        raise DoesNotApply(f"a sub-table has {largest:,} values; up to {MOST_VALUES:,} are computed.")
+        raise NotMeasured(f"a sub-table has {largest:,} values; up to {MOST_VALUES:,} are computed.")
     if any(table.matrix.retention is None for table in evidence.mechanism.tables):
-        raise DoesNotApply("it is computed for matrices that keep a value or draw one of all alike, not for this one.")
+        raise NotMeasured("it is computed for matrices that keep a value or draw one of all alike, not for this one.")
     if evidence.one_of_each_person:
-        raise DoesNotApply("one row of each person was drawn: the composition of the published rows is not known.")
+        raise NotMeasured("one row of each person was drawn: the composition of the published rows is not known.")
 
 
 ATTACKER = Attacker(

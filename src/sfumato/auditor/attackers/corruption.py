@@ -26,7 +26,7 @@ from sfumato.auditor.attackers.composition import check_known, composition_findi
 from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.beliefs import Counts, compositions, has_sub_tables
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
+from sfumato.auditor.evidence import UNMATCHED, Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, most_exposed
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
@@ -299,7 +299,7 @@ def _known_members(evidence: Evidence) -> tuple[list[list[tuple[int, int]]], boo
     chosen = simulation(evidence.seed).random(evidence.rows) < KNOWN_SHARE if given is None else given
     records = np.flatnonzero(chosen & (row != UNMATCHED))
     if not records.size:
-        raise DoesNotApply("rows were shuffled, and none can be told to be a known member's.")
+        raise NotMeasured("rows were shuffled, and none can be told to be a known member's.")
     labels, shown, own = (codes[at] for codes, at in (
         (evidence.sub_tables, row[records]), (evidence.published, row[records]), (evidence.true, records)
     ))  # fmt: skip
@@ -335,7 +335,7 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
         row = evidence.matched
         records = np.flatnonzero(given & (row != UNMATCHED))
         if not records.size:
-            raise DoesNotApply("no row can be told to be a known member's.")
+            raise NotMeasured("no row can be told to be a known member's.")
         known = np.zeros(tables.rows.size, dtype=np.bool_)
         known[row[records]] = True
         values = evidence.values.table[records[np.argsort(row[records])]]

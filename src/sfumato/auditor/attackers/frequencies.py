@@ -19,7 +19,7 @@ from sfumato.auditor.beliefs import (
     record_beliefs,
     worst_finding,
 )
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import Exposed, Finding, largest_at, most_exposed, settled
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
@@ -128,7 +128,7 @@ def _cases(evidence: Evidence, groups: IntArray) -> Cases:
     mechanism = evidence.mechanism
     different = np.unique(groups * mechanism.domain.size + evidence.true).size * mechanism.published.size
     if different > MOST_CASES:
-        raise DoesNotApply(f"rows were shuffled, and {different:,} cases that can be published are too many.")
+        raise NotMeasured(f"rows were shuffled, and {different:,} cases that can be published are too many.")
     return expected_cases(mechanism, evidence.true, groups, evidence.once(compositions).quotas)
 
 

@@ -29,7 +29,7 @@ from sfumato.auditor.attackers.linking_guesser import (
     guess_once,
     repeated_guesses,
 )
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import (
     ROUNDING,
     Exposed,
@@ -226,7 +226,7 @@ def attacked(evidence: Evidence) -> Attacked:
         return evidence.once(attack_of)
     except UsageError as problem:
         if "too many" in problem.message:
-            raise DoesNotApply(problem.message) from None
+            raise NotMeasured(problem.message) from None
         raise
 
 

@@ -20,7 +20,7 @@ from sfumato.auditor.attackers.composition import MOST_VALUES
 from sfumato.auditor.attackers.order import sensitive_values
 from sfumato.auditor.beliefs import compositions, limits_at
 from sfumato.auditor.codes import cross_counts
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import DoesNotApply, Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Exposed, Finding, held_to, largest_at, most_exposed, named
 from sfumato.auditor.knowledge import combined, open_register
 from sfumato.errors import UsageError
@@ -139,7 +139,7 @@ def _told_by_response(evidence: Evidence, people: int, rows: IntArray) -> Told:
 
 def _check_size(people: int, values: int, outputs: int = 0) -> None:
     if values > MOST_VALUES or people * max(values, outputs) > 20_000_000:
-        raise DoesNotApply("the register and the sensitive values have too many combinations.")
+        raise NotMeasured("the register and the sensitive values have too many combinations.")
 
 
 def rows_finding(linked: Register, published: int) -> Finding:
@@ -201,7 +201,7 @@ def values_finding(linked: Register, told: Told) -> Finding:
 
 def _check_anybody_fits(linked: Register, what: str) -> None:
     if not linked.candidates.any():
-        raise DoesNotApply(f"nobody of the register {what}: values must be written as in the table.")
+        raise NotMeasured(f"nobody of the register {what}: values must be written as in the table.")
 
 
 def _about(what: str, lost: int, people: int) -> str:

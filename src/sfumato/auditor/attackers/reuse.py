@@ -25,7 +25,7 @@ import numpy as np
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
 from sfumato.auditor.codes import ColumnCodes, published_codes, release_codes
-from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.evidence import DoesNotApply, Evidence, NotMeasured
 from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
@@ -101,13 +101,13 @@ def _linked(release: Release, earlier: Release) -> Linked:
     )
     shared = [name for name in own if name in other]
     if not shared:
-        raise DoesNotApply("the two releases have no column in common that is published as it is.")
+        raise NotMeasured("the two releases have no column in common that is published as it is.")
     columns = {name: ColumnCodes(Attribute(name, "other")) for name in shared}
     sides = [release_codes(each, columns) for each in (release, earlier)]
     found = [_by(names, sides) for names in dict.fromkeys([tuple(shared), *((name,) for name in shared)])]
     best = max(found, key=lambda linked: linked.rows.size)
     if not best.rows.size:
-        raise DoesNotApply("no row can be told to be the same person's in both releases: others share its columns.")
+        raise NotMeasured("no row can be told to be the same person's in both releases: others share its columns.")
     return best
 
 
@@ -140,7 +140,7 @@ def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
         return 1.0, 1.0
     if p is None or r is None:
         if first.outputs * m > MOST_DENSE:
-            raise DoesNotApply("the two matrices have too many entries to compare them.")
+            raise NotMeasured("the two matrices have too many entries to compare them.")
         chances = first.dense().T @ second.dense()
         return float(chances.min()), float(chances.max())
     (a, b), (c, d) = (np.argsort(-retention, kind="stable")[:2] for retention in (p, r))
@@ -166,7 +166,7 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
     equal = first[linked.rows] == second[linked.earlier]
     least, most = equal_shares(own.matrix, other.matrix)
     if allowed(equal.size, most, np.log(level / 2)) >= 1:
-        raise DoesNotApply(
+        raise NotMeasured(
             f"{equal.size:,} rows are linked, and even if all were published equal, chance could explain it: "
             f"independent draws of equal values are equal with a chance of up to {most:.4g}."
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
-from sfumato.auditor.evidence import DoesNotApply
+from sfumato.auditor.evidence import DoesNotApply, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, most_exposed, named
 from sfumato.auditor.foreign.linked import ForeignEvidence, Linked, combinations, plain
 from sfumato.auditor.grouped import GroupTables
@@ -111,7 +111,7 @@ def _check_shown(linked: Linked) -> None:
 def _not_all_fit(lost: int, people: int, linked: Linked) -> str:
     """Return in words that some people fit no row: a verdict is not about them. Raise if it is about nobody."""
     if lost == people:
-        raise DoesNotApply(f"nobody fits a published row.{_not_understood(linked)}")
+        raise NotMeasured(f"nobody fits a published row.{_not_understood(linked)}")
     return f"{lost:,} of {people:,} fit no row" if lost else ""
 
 
@@ -197,11 +197,11 @@ def _one_by_one(linked: Linked) -> tuple[IntArray, IntArray, GroupTables]:
     home = linked.homes[combination]
     sizes = linked.classes.sizes
     if (home < 0).any() or not np.array_equal(np.bincount(home, minlength=sizes.size), sizes):
-        raise DoesNotApply("not every person fits exactly one class with as many rows as people.")
+        raise NotMeasured("not every person fits exactly one class with as many rows as people.")
     held = np.zeros_like(linked.classes.counts)
     np.add.at(held, (home, values), 1)
     if not np.array_equal(held, linked.classes.counts):
-        raise DoesNotApply("a class does not show the values of its people: some are withheld or were perturbed.")
+        raise NotMeasured("a class does not show the values of its people: some are withheld or were perturbed.")
     return combination, values, GroupTables.of(home, values)
 
 
@@ -215,7 +215,7 @@ def _knowledge(
     signature = number.ravel()[combination].astype(np.int64)
     labels = [people.written(k, places) for k in first.tolist()]
     if len(labels) * size > MOST_SHARES:
-        raise DoesNotApply(f"{len(labels):,} combinations are too many for a prior in memory.")
+        raise NotMeasured(f"{len(labels):,} combinations are too many for a prior in memory.")
     counts = np.bincount(signature * size + values, minlength=len(labels) * size)
     weights = counts.reshape(-1, size).astype(np.int64)
     told = [named(columns, row) for row in labels]

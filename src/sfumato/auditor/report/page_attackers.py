@@ -34,6 +34,7 @@ from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
 
 COVERED, NOT_COVERED = "Covered by the promise", "Not covered by the promise: decide whether you accept it"
+NOT_MEASURED = "Not measured: count these as not covered"
 WORST = (
     "Worst means: for the one record or value of which the attacker is surest after the release. Of most records they "
     "stay far less sure. Before is what they reach without the release. A figure is how sure they are of a true value, "
@@ -52,9 +53,10 @@ def findings(manifest: Manifest, audit: Record) -> Section:
     attacks, tested = ([f for f in found if is_check(f) == kind] for kind in (False, True))
     covered, open_ones = covered_and_not(attacks)
     chance = f" {CHANCE}" if any(finding["interval"] for finding in attacks) else ""
-    blocks: list[Block] = [Text(_summary(covered, open_ones)), Text(f"{WORST}{chance}")]
+    blocks: list[Block] = [Text(_summary(covered, open_ones, audit["not_measured"])), Text(f"{WORST}{chance}")]
     blocks += _covered(covered, manifest)
     blocks += _not_covered(open_ones, manifest)
+    blocks += _not_measured(audit["not_measured"], manifest)
     blocks += [*_drawn([*covered, *open_ones]), Text(_made_as_it_says(tested)), _in_detail(named), *not_tried(audit)]
     return Section("attackers", "What attackers reach", tuple(blocks))
 
@@ -83,13 +85,18 @@ def importance(finding: Record) -> tuple[bool, bool, float]:
     return finding["verdict"] == "above the bound", rises, gain if rises else -gain
 
 
-def _summary(covered: Sequence[Sequence[Record]], others: Sequence[Sequence[Record]]) -> str:
-    above = sum(f["verdict"] == "above the bound" for own in covered for f in own)
-    number, more = sum(map(len, covered)), sum(map(len, others))
-    kept = f"{above} are above the bound: the promise was not kept" if above else "in all of them it was kept"
+def _summary(
+    covered: Sequence[Sequence[Record]], others: Sequence[Sequence[Record]], not_measured: Sequence[Record]
+) -> str:
+    """Return how many attackers the promise covers and how many it does not, those not measured among the latter."""
+    above = sum(any(f["verdict"] == "above the bound" for f in own) for own in covered)
+    attacks = sum(map(len, (*covered, *others)))
+    kept = f"{above} got beyond the bound: the promise was not kept" if above else "against all of them it was kept"
+    left = len({own[0]["attacker"] for own in others} | {each["attacker"] for each in not_measured})
+    missed = f" ({len(not_measured)} of them not measured)" if not_measured else ""
     return (
-        f"{number + more} attacks were made on the release, with the original table at hand to measure them. The "
-        f"promise covers {number}: {kept}. It does not cover {more}: whoever signs decides about these."
+        f"{attacks} attacks were made on the release, with the original table at hand to measure them. The promise "
+        f"covers {len(covered)} attackers: {kept}. It does not cover {left}{missed}: whoever signs decides about these."
     )
 
 
@@ -123,6 +130,21 @@ def _not_covered(groups: Sequence[Sequence[Record]], manifest: Manifest) -> Iter
         rows = [(*_row(own, manifest), _weighed(own[0], manifest)) for own in groups]
         columns = ("attacker", "before", "after", "why not, and when that is acceptable")
         yield Table(FIRST, columns, tuple(rows), (False, True, True, False))
+
+
+def _not_measured(tried: Sequence[Record], manifest: Manifest) -> Iterator[Block]:
+    """Yield the attackers who could attack without anybody knowing how far they get."""
+    if tried:
+        yield Heading(NOT_MEASURED)
+        roles = roles_on(manifest.kind)
+        rows = []
+        for each in tried:
+            who, role = someone(manifest, each["attacker"]), roles.get(each["attacker"])
+            named = f"{who[0].upper()}{who[1:]} ({each['attacker']})"
+            rows.append((named, each["reason"], role.acceptable if role else ASK))
+        yield table(
+            "Nobody knows how far they get", ("attacker", "why not measured", "when that is acceptable"), rows, 3
+        )
 
 
 def _weighed(finding: Record, manifest: Manifest) -> str:

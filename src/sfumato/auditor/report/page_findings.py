@@ -165,6 +165,6 @@ def _promised(finding: Record) -> str:
 def not_tried(audit: Record) -> Iterator[Block]:
     rows = [(each["attacker"], each["reason"]) for each in audit["not_applicable"]]
     if rows:
-        yield Details("Attackers that were not tried, and why", (table("Not tried", ("attacker", "why"), rows, 2),))
+        yield Details("Attackers that do not apply, and why", (table("Do not apply", ("attacker", "why"), rows, 2),))
     for note in audit["notes"]:
         yield Text(note, "note")

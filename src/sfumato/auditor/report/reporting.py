@@ -264,5 +264,7 @@ UTILITY = _part(
     associations=_list(ASSOCIATION),
     notes=list[str],
 )
-NOT_APPLICABLE = _part(attacker=str, reason=str)
-WHOLE = _part(findings=_list(FINDING), not_applicable=_list(NOT_APPLICABLE), utility=UTILITY, notes=list[str])
+NOT_TRIED = _list(_part(attacker=str, reason=str))
+WHOLE = _part(
+    findings=_list(FINDING), not_applicable=NOT_TRIED, not_measured=NOT_TRIED, utility=UTILITY, notes=list[str]
+)

@@ -61,6 +61,7 @@ class Shown:
     risks: Sequence[Meter]
     checks: Sequence[Meter]
     not_applicable: Sequence[tuple[str, str]]
+    not_measured: Sequence[tuple[str, str]]
 
     @property
     def measured(self) -> int:
@@ -110,7 +111,10 @@ def shown_audit(file: Path) -> Shown:
             VERDICTS[record["worst_verdict"]][0] != "bad",
             [each for scale, each in found if scale == "risk"],
             [each for scale, each in found if scale == "chance"],
-            [(str(each["attacker"]), str(each["reason"])) for each in record["not_applicable"]],
+            *(
+                [(str(each["attacker"]), str(each["reason"])) for each in record[kind]]
+                for kind in ("not_applicable", "not_measured")
+            ),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise UsageError(
