@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from sfumato.claims.card import Card
+from sfumato.claims.card import Card, known_columns
 from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
@@ -28,7 +28,6 @@ from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile, Uniqueness
 from sfumato.values.requirement import Requirement
 from sfumato.values.steps import RowStep
-from sfumato.values.text import named
 
 PLAN_VERSION = 1
 MOST_ROWS = 1 << 48
@@ -164,6 +163,7 @@ class Plan(Private, Drawn):
     table_hash: str = ""
     policy_hash: str = ""
     uniqueness: Uniqueness | None = None
+    published: tuple[str, ...] = ()  # the table's columns that a release shows, with noise or as they are
     seeded: bool = False  # whether a test seed decided something that is planned
     from_file: bool = False  # then nothing of it is believed that can be derived
 
@@ -193,6 +193,7 @@ class Plan(Private, Drawn):
             observed=profile.observed,
             computed_from_table=computed,
             uniqueness=profile.uniqueness,
+            published=profile.published,
         )
 
     @property
@@ -205,8 +206,9 @@ class Plan(Private, Drawn):
         """What is promised, in the five lines that people read."""
         withheld = self.figures.total_withheld
         shape = Shape(self.mechanisms, withheld, self.computed_from_table)
-        known = self.uniqueness.quasi_identifiers if self.uniqueness else ()
-        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=named(known))
+        hidden = {part.name for part in self.figures.hidden}
+        known = [name for name in self.published if name not in hidden]  # as the manifest of the release has it
+        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known_columns(known))
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -313,6 +315,7 @@ class Plan(Private, Drawn):
             "assurance": self.assurance,
             **self.figures.to_dict(self),
             "uniqueness": self.uniqueness,
+            "published": self.published,
             "table_hash": self.table_hash,
             "policy_hash": self.policy_hash,
         }
@@ -350,6 +353,7 @@ class _Stated(BaseModel):
     table_hash: str = Field(max_length=64)
     policy_hash: str = Field(max_length=64)
     uniqueness: Uniqueness | None
+    published: tuple[str, ...] = ()
     seeded: bool = Field(default=False, strict=True)
 
 

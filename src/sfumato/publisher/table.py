@@ -305,7 +305,8 @@ def profile(
     counted = table.engine.count(table.rows, checked, key or SecretKey.fresh(), progress)
     _check_declared_numbers(table, counted)
     alone = count_alone(table) if table.is_small or uniqueness else None
-    return restated(replace(counted, stops=table.stops, uniqueness=alone), table.policy)
+    published = tuple(a.name for a in table.schema.attributes if a.is_published)
+    return restated(replace(counted, stops=table.stops, uniqueness=alone, published=published), table.policy)
 
 
 def restated(counted: Profile, policy: Policy) -> Profile:

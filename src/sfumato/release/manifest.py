@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.card import Card
+from sfumato.claims.card import Card, known_columns
 from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape, card_of
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
@@ -31,7 +31,6 @@ from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
-from sfumato.values.text import MOST_NAMED, named
 
 Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
 Weight = Annotated[str, Field(pattern="^[0-9]+$")]
@@ -502,7 +501,7 @@ class Manifest(Part):
     def _known(self) -> str:
         """The columns published as they are, which others are taken to know, whether they lead to people or not."""
         names = [column.name for column in self.columns if column.treatment in KNOWN_TREATMENTS]
-        return f"{named(names)} (all columns published as they are)" if len(names) > MOST_NAMED else named(names)
+        return known_columns(names)
 
     @property
     def is_misnamed(self) -> bool:

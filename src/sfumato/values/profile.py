@@ -68,6 +68,7 @@ class Profile(Private, Drawn):
     keyed: bool = False  # whether records keep their draws in later releases, by a record key
     keeps_order: bool = False  # whether the rows are to be published in the table's order
     uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
+    published: tuple[str, ...] = ()  # the table's columns that a release shows, in its order
     apart: tuple[Profile, ...] = ()  # further sensitive columns, each counted by itself: those with an own method
     together: OrderTest | None = None  # of all these columns and those apart, as combinations, where there are any
 
