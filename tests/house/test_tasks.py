@@ -71,7 +71,7 @@ TASKS = [
     ),
     Task(
         "a reviewer", "to know what attackers reach, also those who are not covered", "publish/checklist.md",
-        f"sfumato audit {TABLE} sfumato-demo/release --policy {POLICY} -o audit.json", "averaging", "audit.json",
+        f"sfumato audit {TABLE} {POLICY} sfumato-demo/release -o audit.json", "averaging", "audit.json",
     ),
     Task(
         "whoever signs", "one page to decide on", "review/report.md",

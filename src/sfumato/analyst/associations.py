@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -107,11 +109,18 @@ def association(
     measures = _without_rough_intervals(found.measures, joint)
     notes = (
         "The test of independence is for the population, whatever the intervals are for.",
+        *_which_to_believe(found.test),
         *notes_of(measures),
         *(joint.notes if by_groups else ()),
     )
     naive = CLASSICAL if by_groups else UNCORRECTED
     return Comparison(f"{first} and {second}", measures, found.test, target, level, notes, naive)
+
+
+def _which_to_believe(test: IndependenceTest | None) -> Iterator[str]:
+    """Say which test counts, where the two do not agree."""
+    if test is not None and not isclose(test.statistic, test.naive_statistic, rel_tol=0.01):
+        yield "Believe the first test: it is corrected for the noise. The other one is shown for comparison."
 
 
 def _are_independent(release: CountedRelease, first: str, second: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,8 +243,25 @@ def power(
         return
     shown = ["records", "assumed_share", "share_half_width", "least_share", "least_count", "records_to_see"]
     shown += [] if width is None else ["records_for_width"]
-    figures = [[power_figure(name, row[name]) for name in shown] for row in found.rows()]
-    _print_table(found.by, found.groups, shown, figures, found.notes)
+    figures = [[*(_power_figure(name, row) for name in shown), _is_seen(row)] for row in found.rows()]
+    _print_table(found.by, found.groups, [*shown, "seen"], figures, found.notes)
+
+
+MOST_TIMES = 100
+"""How many times the records of a group is a number that somebody could still collect; beyond, none is told."""
+
+
+def _power_figure(name: str, row: Mapping[str, Any]) -> str:
+    """Return a figure of a group; how many records it would need only where that is of any use."""
+    if name == "records_to_see" and (row["times_to_see"] or 0) > MOST_TIMES:
+        return f"> {MOST_TIMES} times"
+    return power_figure(name, row[name])
+
+
+def _is_seen(row: Mapping[str, Any]) -> str:
+    """Return whether the cell, with its assumed share, is told from 0 with the chance that was asked for."""
+    least = row["least_share"]
+    return "yes" if least is not None and row["assumed_share"] >= least else "too small"
 
 
 def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | None, as_json: bool) -> None:

@@ -293,6 +293,7 @@ def _tried(
         retention_low=min(float(p.min()) for p in kept),
         retention_high=max(float(p.max()) for p in kept),
         record_utility=made.figures.record_utility,
+        sets=any(mechanism.form != "value" for mechanism in made.mechanisms),
         invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
         total_variation=made.figures.total_variation,
     )

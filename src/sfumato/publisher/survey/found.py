@@ -12,6 +12,7 @@ from sfumato.values.looks import Stop
 from sfumato.values.profile import Uniqueness
 from sfumato.values.text import indented, listed
 
+CLEAR_Z = 4.0  # from which on a column is seen to tell of the value
 SHOWN = 12
 PLAIN_TYPES = (
     "text",
@@ -156,6 +157,9 @@ class Feasible:
     record_utility: float | None = None  # expected share of unchanged records
     invertible: bool | None = None  # whether unbiased estimates with error bars exist
     total_variation: float | None = None  # expected, of the estimated distribution
+    sets: bool = (
+        False  # whether sets of values are published: the record utility is then the share that holds the true one
+    )
     published_share: float | None = None  # of the records, where they are published in groups, with true values
     reason: str = ""
 
@@ -252,9 +256,12 @@ def _own_case(case: Feasible) -> str:
         return f"The policy ({case.method}) cannot be met on this table."
     if case.published_share is not None:
         return f"The policy ({case.method}) would publish {case.published_share:.0%} of the records, with true values."
-    kept = "" if case.record_utility is None else f" would keep {100 * case.record_utility:.0f} of 100 values true,"
     bars = "with error bars" if case.invertible else "without error bars"
-    return f"The policy ({case.method}){kept} and counts can be estimated {bars}."
+    if case.record_utility is None:
+        return f"The policy ({case.method}) lets counts be estimated {bars}."
+    of_100 = f"{100 * case.record_utility:.0f} of 100"
+    kept = f"publish sets of values: {of_100} hold the true one" if case.sets else f"keep {of_100} values true"
+    return f"The policy ({case.method}) would {kept}. Counts can be estimated {bars}."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
@@ -337,8 +344,8 @@ def _prediction(p: Prediction) -> list[str]:
         *_predictors(p, "other"),
         *_predictors(p, "quasi_identifier"),
         indented(
-            "Clear: z above 4, and more than one point or 0.05 bits. A column that tells only a little, or only "
-            "together with others, is not seen here: not clear is not independent."
+            f"Clear: z above {CLEAR_Z:g}, and more than one point or 0.05 bits; a little: z alone. What a column tells "
+            "only together with others is not seen here: not clear is not independent."
         ),
     ]
 
@@ -352,7 +359,7 @@ def _predictors(p: Prediction, role: str) -> list[str]:
             f"{x.z:.1f}",
             f"{x.information:.3f}",
             f"{x.information_z:.1f}",
-            "yes" if x.clear else "no",
+            "yes" if x.clear else "a little" if max(x.z, x.information_z) > CLEAR_Z else "no",
         ]
         for x in p.predictors
         if x.role == role

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.looking import SEED, PublishedRows
-from sfumato.publisher.survey.found import Column, Prediction, Predictor
+from sfumato.publisher.survey.found import CLEAR_Z, Column, Prediction, Predictor
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.arrow import is_text
@@ -21,7 +21,6 @@ from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 
 QUANTILES = 50  # a numeric column with more values than this is cut at so many quantiles first
-CLEAR_Z = 4.0
 CLEAR_GAIN = 0.01
 CLEAR_BITS = 0.05
 FEWEST = 40  # records below which nothing can be learned of a column
