@@ -38,7 +38,7 @@ TASKS = [
     ),
     Task(
         "a publisher", "to know who is alone with what others know", "publish/checklist.md",
-        f"sfumato profile {TABLE} {POLICY}", "alone",
+        f"sfumato profile {TABLE} {POLICY} --details", "alone",
     ),
     Task(
         "a publisher", "to know the promise and the cost before anything is published", "start/five-minutes.md",
