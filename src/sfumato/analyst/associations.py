@@ -109,7 +109,7 @@ def association(
     measures = _without_rough_intervals(found.measures, joint)
     notes = (
         "The test of independence is for the population, whatever the intervals are for.",
-        *_which_to_believe(found.test),
+        *_which_to_believe(None if by_groups else found.test),
         *notes_of(measures),
         *(joint.notes if by_groups else ()),
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.text import MOST_NAMED
+from sfumato.values.text import MOST_NAMED, named
 
 QUASI_IDENTIFIERS = "quasi-identifiers (columns that others may know, such as age)"
 LABELS = ("Promise", "Attacker", "Not covered", "Cost", "Strength")
@@ -62,6 +62,11 @@ class Card:
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
+
+
+def known_columns(names: Sequence[str]) -> str:
+    """Return the columns published as they are, which others are taken to know: of a plan and of its release alike."""
+    return f"{named(names)} (all columns published as they are)" if len(names) > MOST_NAMED else named(names)
 
 
 def one_in(share: Fraction) -> str:

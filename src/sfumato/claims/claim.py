@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,6 @@ from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.text import MOST_NAMED, named
 
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
@@ -187,11 +186,6 @@ class Claim(ABC):
     def unseen(self, withheld: int) -> Iterator[Check]:
         """Yield what of the claim only an audit with the private table can show."""
         yield from ()
-
-
-def known_to_others(names: Sequence[str]) -> str:
-    """Return the columns published as they are, which others are taken to know, in words."""
-    return f"{named(names)} (all columns published as they are)" if len(names) > MOST_NAMED else named(names)
 
 
 def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: str = "") -> Card:

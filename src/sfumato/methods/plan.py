@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from sfumato.claims.card import Card
-from sfumato.claims.claim import Claim, Guarantee, Shape, card_of, known_to_others
+from sfumato.claims.card import Card, known_columns
+from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private
@@ -208,7 +208,7 @@ class Plan(Private, Drawn):
         shape = Shape(self.mechanisms, withheld, self.computed_from_table)
         hidden = {part.name for part in self.figures.hidden}
         known = [name for name in self.published if name not in hidden]  # as the manifest of the release has it
-        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known_to_others(known))
+        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known_columns(known))
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.card import Card
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape, card_of, known_to_others
+from sfumato.claims.card import Card, known_columns
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape, card_of
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
@@ -501,7 +501,7 @@ class Manifest(Part):
     def _known(self) -> str:
         """The columns published as they are, which others are taken to know, whether they lead to people or not."""
         names = [column.name for column in self.columns if column.treatment in KNOWN_TREATMENTS]
-        return known_to_others(names)
+        return known_columns(names)
 
     @property
     def is_misnamed(self) -> bool:
