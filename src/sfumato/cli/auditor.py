@@ -170,7 +170,7 @@ def compare(
         by_suffix(plot, PICTURES)
     files = once("--hierarchy", map(_column_file, hierarchy or ()))
     opened = scan(table, Policy.load(policy))
-    with step_bar(as_json) as report:
+    with step_bar(as_json, lines=True) as report:
         found = compare(
             opened,
             equal_risk=equal_risk,

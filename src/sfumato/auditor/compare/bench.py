@@ -37,10 +37,10 @@ from sfumato.values.randomness import SecretKey
 from sfumato.values.text import many
 
 Tell = Callable[[str, float], None]
-MOST_WALKED = 5_000_000_000
-"""Cells that planning walks over, at most, of a method that nobody asked for by name: about half a minute."""
-SECONDS_OF_RELEASE, SECONDS_OF_ROW, SECONDS_OF_CELL = 0.2, 6e-6, 1e-6
-"""Of a release, for each row (of 50 values), and for each cell of a joint table that a planner or guesser fills."""
+MOST_WALKED = 20_000_000_000
+"""Cells that planning walks over, at most, of a method that nobody asked for by name: half a minute, about."""
+SECONDS_OF_RELEASE, SECONDS_OF_ROW, SECONDS_OF_CELL = 0.2, 3e-6, 4e-10
+"""Of a release, for each row (of 50 values), and for each cell that planning walks over; a guesser walks as far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +110,9 @@ class Bench:
         original, releases = self.original, len(self.keys)
         if translated.is_baseline:
             return 1.0
-        slow = named(translated.method["name"]).slow_to_plan
         each = SECONDS_OF_RELEASE + SECONDS_OF_ROW * original.rows * (1 + original.values / 50)
-        names = (*original.quasi_identifiers, *original.sensitive)
-        dense = SECONDS_OF_CELL * math.prod(original.shape(names)) if slow and original.fits(names) else 0.0
-        return releases * (each + dense) + (dense if slow else 0)
+        walk = SECONDS_OF_CELL * self._walked_to_plan(named(translated.method["name"]))
+        return walk + releases * (each + walk)
 
     def risk(self, translated: Translated) -> float:
         """Return the success of the guesser alone, on the first release."""

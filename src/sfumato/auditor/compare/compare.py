@@ -76,8 +76,7 @@ def compare(
     asked = [each for each in translations(table.policy, known, limit) if each.own or bench.is_chosen(each)]
     rounds = 2 if equal_risk or target else 1
     announce(_expected(bench, asked, equal=rounds > 1))
-    steps = len(asked) * rounds
-    outcomes = tuple(_outcome(bench, each, progress, done, steps) for done, each in enumerate(asked))
+    outcomes = tuple(_at_requirement(bench, asked, rounds, progress))
     notes = list(_notes(table))
     if equal_risk and target is None:
         target = next((m.figures.guessed.mean for m in outcomes if m.own and m.figures), None)
@@ -191,7 +190,8 @@ def _expected(bench: Bench, asked: Sequence[Translated], *, equal: bool) -> str:
     """Return about how long it takes, in words: the search for equal risk measures each method several times more."""
     tried = [each for each in asked if not bench.unfit(each)]
     seconds = sum(map(bench.seconds, tried)) * (SEARCHES if equal else 1)
-    return f"{_duration(seconds)}: {len(tried)} methods x {len(bench.keys)} releases."
+    of_all = f"{len(tried)} of {len(asked)} methods" if len(tried) < len(asked) else f"{len(tried)} methods"
+    return f"{_duration(seconds)}: {of_all} x {len(bench.keys)} releases."
 
 
 def _duration(seconds: float) -> str:
@@ -208,13 +208,22 @@ def _duration(seconds: float) -> str:
 # --- the same requirement ---------------------------------------------------------------------------------------------
 
 
+def _at_requirement(bench: Bench, asked: Sequence[Translated], rounds: int, progress: Progress) -> Iterator[Outcome]:
+    """Yield the outcome of each; steps are the methods that are tried."""
+    steps, done = rounds * sum(not bench.unfit(each) for each in asked), 0
+    for each in asked:
+        if why := bench.unfit(each):
+            yield _told(each, reason=why)
+        else:
+            yield _outcome(bench, each, progress, done, steps)
+            done += 1
+
+
 def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
     def tell(what: str, part: float) -> None:
         progress(f"{asked.name}: {what}", done + part, steps)
 
     progress(asked.name, done, steps)
-    if why := bench.unfit(asked):
-        return _told(asked, reason=why)
     try:
         return _told(asked, figures=Figures.of(bench.trials(asked, tell)))
     except REFUSALS as problem:
@@ -245,9 +254,14 @@ def _at_equal_risk(
     target: float,
     progress: Progress,
 ) -> Iterator[Outcome]:
-    for done, (each, outcome) in enumerate(zip(asked, methods, strict=True), start=len(asked)):
-        progress(f"{each.name}, equal risk", done, 2 * len(asked))
-        yield outcome if bench.unfit(each) else _nearest(bench, each, outcome, grid(each, known), target)
+    tried = done = sum(not bench.unfit(each) for each in asked)
+    for each, outcome in zip(asked, methods, strict=True):
+        if bench.unfit(each):
+            yield outcome
+            continue
+        progress(f"{each.name}: equal risk", done, 2 * tried)
+        yield _nearest(bench, each, outcome, grid(each, known), target)
+        done += 1
 
 
 def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Translated, ...], target: float) -> Outcome:

@@ -267,15 +267,15 @@ def product(mixes: Sequence[Mix], x: FloatArray, first: int = 0, out: FloatArray
     cache. The numbers are the same to the last digit: every sum has its terms in the same order.
     """
     y = np.empty(np.shape(x)) if out is None else out
-    y[...] = x
     if first or not mixes or y.ndim < 2 or y.size <= SLAB:
+        y[...] = x
         _mix(y, mixes, first)
         return y
     (own, spread), *others = mixes
-    total = np.add.reduce(y, 0) * spread
-    for slab in y:
+    total = np.add.reduce(x, 0) * spread
+    for given, slab in zip(x, y, strict=True):  # each number is read from memory once, and written once
+        np.multiply(given, own, out=slab)
         if (own, spread) != (1, 0):
-            slab *= own
             slab += total
         _mix(slab, others, 0)
     return y

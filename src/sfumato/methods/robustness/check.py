@@ -223,7 +223,8 @@ def _posteriors_of_batch(batch: Sequence[Composition], prior: Prior | None) -> F
     largest = prior_free_bound(sizes, counts)
     if prior is None:
         return np.broadcast_to(largest, (len(batch), *largest.shape))
-    weights = np.array([group.weights(prior.weights) for group in batch]).astype(np.float64)
+    signatures, values = np.array([group.signatures for group in batch]), np.array([group.values for group in batch])
+    weights = prior.weights[signatures[:, :, None], values[:, None, :]].astype(np.float64)  # as `Composition.weights`
     if batch[0].states <= MOST_STATES:
         return np.asarray(posteriors(weights, sizes, counts), dtype=np.float64)
     return np.asarray(np.minimum(largest, np.array([swap_bound(w, sizes, counts) for w in weights])))
