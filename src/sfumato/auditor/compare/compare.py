@@ -65,7 +65,8 @@ def compare(
     as with the policy's method, or about the share `target`. Each method makes `repeat` releases. `hierarchies` are
     files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
     comparison repeatable. `methods` names those to compare with the policy's own; without any, all are, but for those
-    that would keep the others waiting on a table of this size. `announce` is told once about how long it takes, and `progress` what is being done.
+    that would keep the others waiting on a table of this size. `announce` is told once about how long it takes, and
+    `progress` what is being done.
     """
     _check(table, repeat, target, hierarchies or {}, seed)
     _check_methods(methods)

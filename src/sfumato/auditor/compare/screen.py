@@ -93,7 +93,7 @@ def _rest(found: Compared, listed: int) -> Iterator[str]:
     yield ""
     own = " * is your policy's own." if any(each.own for each in measured) else ""
     yield f"{told}.{own}"
-    yield f"Measured on {found.counts_asked:,} counts in {found.repeat} release(s) each. All figures and reasons: --details."
+    yield f"Measured on {found.counts_asked:,} counts in {found.repeat} release(s) each. More, with reasons: --details."
 
 
 def _why_not(outcomes: Sequence[Outcome], most: int) -> Iterator[str]:
