@@ -181,10 +181,11 @@ def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> Bool
 
 def exceeding(groups: Sequence[Composition], worst: FloatArray, prior: Prior | None, r: int) -> BoolArray:
     """Return `breaches` of groups whose `worst_posteriors` are known."""
-    worst = worst * r
-    close = {group for group, times_r in zip(groups, worst, strict=True) if abs(times_r - 1) < CLOSE}
-    decided = {group: _breaches_exactly(group, prior, r) for group in close}
-    return np.array([decided.get(group, times_r > 1) for group, times_r in zip(groups, worst, strict=True)])
+    above = worst * r > 1
+    close = np.flatnonzero(np.abs(worst * r - 1) < CLOSE).tolist()
+    decided = {group: _breaches_exactly(group, prior, r) for group in {groups[place] for place in close}}
+    above[close] = [decided[groups[place]] for place in close]
+    return above
 
 
 def breaching(groups: IntArray, signatures: IntArray, values: IntArray, prior: Prior | None, r: int) -> int:
