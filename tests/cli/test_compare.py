@@ -339,7 +339,66 @@ def test_the_first_screen_recommends_in_25_lines_and_says_how_long_it_takes(
     for sentence in compared[0]["recommendation"]["sentences"]:
         assert sentence in told
     assert "--details" in out
-    assert re.search(r"^About \d+ s: \d+ methods x 2 releases\.$", err.strip())
+    expected, *lines = err.splitlines()
+    told = re.fullmatch(r"About \d+ s: (\d+) of (\d+) methods x 2 releases\.", expected)
+    assert told is not None
+    tried, all_methods = map(int, told.groups())
+    assert all_methods == len(compared[0]["methods"])
+    numbers = [re.match(r"(\d+) of (\d+): [a-z]", line) for line in lines]  # one line for each method, or more
+    assert {int(each[1]) for each in numbers if each} == set(range(1, tried + 1))
+    assert all(each and int(each[2]) == tried for each in numbers)
+
+
+def test_the_numbers_of_the_first_screen_add_up(folder: Path, compared: tuple[dict[str, Any], str]) -> None:
+    _, out, _ = run(*COMPARE)
+    told = re.search(r"(\d+) methods: (\d+) above(?:, (\d+) measured and in the details)?, (\d+) not measured\.", out)
+    assert told is not None
+    everything, above, others, missing = (int(number or 0) for number in told.groups())
+    assert everything == above + others + missing == len(compared[0]["methods"])
+    assert above + others == sum(each["figures"] is not None for each in compared[0]["methods"])
+    listed = out.split("\n---")[1].split("\n(independence table)")[0].splitlines()[1:]
+    assert len(listed) == above
+
+
+def test_json_has_no_lines_beside_it(folder: Path) -> None:
+    code, _, err = run(*COMPARE, "--json")
+    assert (code, err) == (0, "")
+
+
+def test_one_method_is_compared_with_the_own_one(folder: Path) -> None:
+    found = as_json(*COMPARE, "--method", "subset")
+    assert [each["method"] for each in found["methods"]] == ["subset", "anatomy"]
+    code, _, err = run(*COMPARE, "--method", "subsett")
+    assert code == 2
+    assert "There is no method 'subsett' to compare; did you mean 'subset'?" in " ".join(err.split())
+
+
+def test_what_would_keep_the_others_waiting_is_left_out_unless_it_is_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the size of the table, so that every machine leaves out the same."""
+    monkeypatch.setattr(import_module("sfumato.auditor.compare.bench"), "MOST_WALKED", 100)
+    name = "randomized-response (quasi-identifiers)"
+    found = {each["method"]: each for each in as_json(*COMPARE)["methods"]}
+    assert found[name]["figures"] is None
+    assert "Left out, as it would take too long" in found[name]["reason"]
+    assert "--method randomized-response" in found[name]["reason"]
+    alone = as_json(*COMPARE, "--method", "randomized-response")
+    assert "Left out" not in next(each for each in alone["methods"] if each["method"] == name)["reason"]
+
+
+def test_lines_tell_the_steps_of_a_long_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = import_module("sfumato.cli.base")
+    clock, told = [0.0], []
+    monkeypatch.setattr(base, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(base, "say", lambda text, error: told.append(text))
+    with base.step_bar(lines=True) as report:
+        for seconds, step, done in ((0, "uniform", 0), (1, "subset: planning", 1), (2, "subset: release 1 of 3", 1.0)):
+            clock[0] = seconds
+            report(step, done, 13)
+        clock[0] = 30
+        report("subset: release 2 of 3", 1.3, 13)
+    assert told == ["1 of 13: uniform", "2 of 13: subset, planning", "2 of 13: subset, release 2 of 3"]
 
 
 def test_progress_says_what_is_being_done(folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.errors import Infeasible
 from sfumato.methods.response.estimating import likely_worst, sampled_risk
-from sfumato.methods.response.guessing import guesses, limit_success
+from sfumato.methods.response.guessing import estimates, guesses, limit_success
 from sfumato.methods.response.joint import MOST_CELLS, Channel, JointTable, forward, untouched
 from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName, pose
 from sfumato.methods.response.reach import RiskOutOfReach, between
@@ -340,3 +340,18 @@ def test_the_l_of_the_hint_can_be_had() -> None:
     assert ends is not None
     for end in ends.groups():
         assert any(solve(pose(table, Fraction(end), risk="posterior")).noise)
+
+
+def test_half_the_digits_guess_alike() -> None:
+    """Iterative Bayes in single precision: the same values are guessed, from estimates that agree to five digits."""
+    rng = np.random.default_rng(3)
+    released = rng.poisson(4.0, (6, 5, 4)).astype(np.float64)
+    channels = [Channel.from_diagonal(6, 0.6), Channel.from_diagonal(5, 0.7), Channel(4, 1.0, 0.0)]
+    whole, half = (
+        [table for table, _ in estimates(channels, released, (10, 50), precision)]
+        for precision in (np.float64, np.float32)
+    )
+    for one, other in zip(whole, half, strict=True):
+        assert other.dtype == np.float32
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
+        assert (one.argmax(axis=-1) == other.argmax(axis=-1)).all()

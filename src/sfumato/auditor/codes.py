@@ -160,6 +160,13 @@ def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[
     return {name: column.of_release(rows.column(name).combine_chunks()) for name, column in columns.items()}
 
 
+def release_numbers(release: Release, name: str) -> IntArray:
+    """Return a column of whole numbers of a release."""
+    with connected(release) as connection:
+        rows = connection.sql(f"SELECT CAST({quoted(name)} AS BIGINT) AS number FROM release").to_arrow_table()
+    return np.asarray(rows.column("number").combine_chunks(), dtype=np.int64)
+
+
 def published_codes(release: Release, mechanism: Mechanism) -> CodeArray:
     """Return what a release shows of each row, as codes of what its mechanism can publish; no table is needed."""
     domain = mechanism.published

@@ -17,7 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.codes import ColumnCodes, Signatures, combined, release_codes, table_codes, text_of
+from sfumato.auditor.codes import (
+    ColumnCodes,
+    Signatures,
+    combined,
+    release_codes,
+    release_numbers,
+    table_codes,
+    text_of,
+)
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import ReleaseError, UsageError
@@ -271,9 +279,8 @@ class Evidence:
         codes = np.minimum(np.searchsorted(held, asked), held.size - 1)  # combinations are in their order
         if (held[codes] != asked).any():
             raise another_table(NO_SUCH_VALUE)
-        numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
         return GroupTables(
-            numbers.take(self._release_codes[part.group_column]),
+            release_numbers(self.release, part.group_column) - 1,
             as_numpy(lines.column(part.group_column).combine_chunks()).astype(np.int64) - 1,
             codes,
             as_numpy(lines.column(part.count_column).combine_chunks()).astype(np.int64),

@@ -142,6 +142,9 @@ def compare(
         list[str] | None, typer.Option("--hierarchy", help="COLUMN=FILE.csv, for generalization; repeat.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the comparison repeatable.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Only this one, with your policy's own; repeat.")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="All figures, promises and reasons.")] = False,
     output: Record = None,
     plot: Annotated[
@@ -167,7 +170,7 @@ def compare(
         by_suffix(plot, PICTURES)
     files = once("--hierarchy", map(_column_file, hierarchy or ()))
     opened = scan(table, Policy.load(policy))
-    with step_bar(as_json) as report:
+    with step_bar(as_json, lines=True) as report:
         found = compare(
             opened,
             equal_risk=equal_risk,
@@ -175,6 +178,7 @@ def compare(
             repeat=repeat,
             hierarchies=files,
             seed=seed,
+            methods=method or (),
             progress=report,
             announce=lambda text: None if as_json else say(text, error=True),
         )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -181,11 +182,30 @@ def progress_bar(what: str, total: int | None, quiet: bool = False) -> Iterator[
         yield report
 
 
+SECONDS_BETWEEN = 10  # two lines about the same step
+
+
+def _step_lines() -> Callable[[str, float, int], None]:
+    """Return a function that writes a line for each step ("3 of 13: subset"), and of a long one what it has come to."""
+    told: list[tuple[int, float]] = []  # the step of the last line, and when it was written
+
+    def report(step: str, done: float, steps: int) -> None:
+        number, now = int(done) + 1, monotonic()
+        if not told or told[-1][0] != number or now - told[-1][1] >= SECONDS_BETWEEN:
+            told[:] = [(number, now)]
+            say(f"{number} of {steps}: {step.replace(': ', ', ', 1)}", error=True)
+
+    return report
+
+
 @contextmanager
-def step_bar(quiet: bool = False) -> Iterator[Callable[[str, float, int], None]]:
-    """Give a function to report steps to: which one begins, how many are done, and how many there are."""
+def step_bar(quiet: bool = False, lines: bool = False) -> Iterator[Callable[[str, float, int], None]]:
+    """Give a function to report steps to: which one begins, how many are done, and how many there are.
+
+    `lines`: where there is no terminal to draw a bar on, lines tell it.
+    """
     if quiet or not sys.stderr.isatty():
-        yield lambda step, done, steps: None
+        yield _step_lines() if lines and not quiet else lambda step, done, steps: None
         return
     from rich.console import Console
     from rich.progress import (

@@ -179,6 +179,14 @@ class Method(Section, ABC):
             self._check_alone(profile)
         return self._planned(profile, requirement, key)
 
+    @classmethod
+    def walked_to_plan(cls, sizes: Sequence[int]) -> int:
+        """Return about how many cells planning walks over, where it does so over whole tables, and is not refused.
+
+        `sizes`: of each quasi-identifier, then of the sensitive columns together.
+        """
+        return 0
+
     @abstractmethod
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         """Plan for a profile that can be published. The planner is imported here, and not before."""

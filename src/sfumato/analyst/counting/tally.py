@@ -218,10 +218,14 @@ def _sizes(channel: Channel, detail: Detail) -> list[int]:
 
 def key_of(name: str, column: Any, stated: Sequence[Any] = ()) -> Key:
     """Return a column of an Arrow table or batch as a key of its rows, its values in a stated order if there is one."""
+    return sorted_key(name, *_encoded(column), stated)
+
+
+def _encoded(column: Any) -> tuple[list[Any], IntArray]:
+    """Return the different values of a column, and which of them each row has."""
     whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     encoded = whole.dictionary_encode(null_encoding="encode")
-    codes = np.asarray(encoded.indices).astype(np.int64)
-    return sorted_key(name, encoded.dictionary.to_pylist(), codes, stated)
+    return encoded.dictionary.to_pylist(), np.asarray(encoded.indices).astype(np.int64)
 
 
 def numbers_in(column: Any) -> FloatArray:
@@ -280,13 +284,11 @@ def _parts(channel: Channel, detail: Detail) -> int:
 
 def part_codes(domain: SensitiveDomain, k: int, column: Any) -> IntArray:
     """Return the codes of the values of a column of the domain."""
-    part = domain.parts[k]
-    index = {value: code for code, value in enumerate(part.values)}
-    key = key_of(part.name, column)
-    unknown = [value for value in key.values if value not in index]
+    part, (values, codes) = domain.parts[k], _encoded(column)
+    unknown = [value for value in values if value not in part.index]
     if unknown:
         raise changed(f"{label(unknown[0])!r}, which is not a value of {part.name!r}")
-    return np.array([index[value] for value in key.values], dtype=np.int64)[key.codes]
+    return np.array([part.index[value] for value in values], dtype=np.int64)[codes]
 
 
 def changed(what: str) -> ReleaseError:

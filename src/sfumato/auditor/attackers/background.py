@@ -21,7 +21,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, held_to, largest_at, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, knowledge
-from sfumato.methods.robustness.check import CLOSE, breaches, posteriors_by_group
+from sfumato.methods.robustness.check import CLOSE, exceeding, posteriors_by_group
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
@@ -58,7 +58,7 @@ def group_beliefs(tables: GroupTables, known: Knowledge, r: int, true: IntArray 
     likeliest = np.concatenate([table.argmax(axis=1) for table in beliefs]) + tables.lines.starts[signed.groups]
     largest = np.concatenate([table.max(axis=1) for table in beliefs])
     worst = np.maximum.reduceat(largest, signed.starts)
-    beyond = breaches(groups, known.prior, r)
+    beyond = exceeding(groups, worst, known.prior, r)
     return GroupBeliefs(
         knowledge=known,
         largest=largest[line],

@@ -74,12 +74,12 @@ CELLS_AT_ALL = 1_000_000  # cells of all these releases together, about: some se
 
 @dataclass(frozen=True, eq=False)
 class CellRisks:
-    """The risk of every cell, its limit, and the (expected) records in it, flat. Codes: quasi-identifiers, then S."""
+    """The risk of every cell, its limit, and the (expected) records in it, flat."""
 
     risks: FloatArray
     limits: FloatArray  # inf where there is none
     records: FloatArray
-    codes: IntArray
+    codes: Callable[[int], IntArray]  # of a cell: quasi-identifiers, then S
 
     @property
     def nearest(self) -> int:
@@ -108,7 +108,7 @@ def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskNa
     records = risk.joint if isinstance(risk, Posterior) else table.counts
     values = risk.values
     limits = np.broadcast_to(problem.limits, (values.size // table.sizes[-1], table.sizes[-1])).ravel()
-    return CellRisks(values, limits, records.ravel(), risk.cell_codes(np.arange(values.size)))
+    return CellRisks(values, limits, records.ravel(), lambda cell: risk.cell_codes(np.array([cell]))[0])
 
 
 def risk_finding(
@@ -130,11 +130,11 @@ def risk_finding(
         at_risk=round(cells.above),
         **held_to(bound, promised),
         baseline=float((table.counts.sum(axis=0) / table.records).max()),
-        exposed=most_exposed(cells.risks, cells.records, lambda k: tell(cells.codes[k]), order),
-        who=tell(cells.codes[worst]),
+        exposed=most_exposed(cells.risks, cells.records, lambda k: tell(cells.codes(k)), order),
+        who=tell(cells.codes(worst)),
         nearest=None
         if worst == nearest
-        else Nearest(tell(cells.codes[nearest]), float(cells.risks[nearest]), float(cells.limits[nearest])),
+        else Nearest(tell(cells.codes(nearest)), float(cells.risks[nearest]), float(cells.limits[nearest])),
         why_bound="" if worst == nearest else "Groups have limits of their own.",
         why_not_covered=OTHER_RISK,
     )

@@ -25,7 +25,7 @@ from sfumato.auditor.compare.original import Kept, Original, Pool, kept, of_inde
 from sfumato.auditor.compare.translating import Translated
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.methods import named, plan
+from sfumato.methods import Method, named, plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
@@ -34,10 +34,13 @@ from sfumato.release.manifest import Manifest
 from sfumato.values.computed import Facts
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
+from sfumato.values.text import many
 
 Tell = Callable[[str, float], None]
-SECONDS_OF_RELEASE, SECONDS_OF_ROW, SECONDS_OF_CELL = 0.2, 6e-6, 1e-6
-"""Of a release, for each row (of 50 values), and for each cell of a joint table that a planner or guesser fills."""
+MOST_WALKED = 20_000_000_000
+"""Cells that planning walks over, at most, of a method that nobody asked for by name: half a minute, about."""
+SECONDS_OF_RELEASE, SECONDS_OF_ROW, SECONDS_OF_CELL = 0.2, 3e-6, 4e-10
+"""Of a release, for each row (of 50 values), and for each cell that planning walks over; a guesser walks as far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +52,38 @@ class Bench:
     keys: tuple[SecretKey, ...]  # one for each release of a method
     counting: SecretKey  # draws the rows that are counted, where one of each person is published
     hierarchies: Mapping[str, Hierarchy]
+    chosen: frozenset[str] = frozenset()  # the methods that were asked for by name; none: all that can be compared
     profiles: dict[tuple[tuple[str, ...], Facts], Profile] = field(default_factory=dict)  # by what is counted
     by_options: dict[str, list[Trial]] = field(default_factory=dict)  # by what decides what a method publishes
     by_content: dict[str, tuple[Guessed, Kept]] = field(default_factory=dict)  # by what analysts and guessers see
 
+    def is_chosen(self, translated: Translated) -> bool:
+        return not self.chosen or translated.kind in self.chosen
+
     def unfit(self, translated: Translated) -> str:
-        """Return in a line why a method is not for the table's values, or not tried unless a policy asks for it."""
+        """Return in a line why a method is not for the table's values, or not tried unless it is asked for."""
         if translated.is_baseline or translated.own:
             return ""
         method = named(translated.method["name"])
-        return method.unfit(self.original.domain) or method.left_out
+        if method.unfit(self.original.domain) or translated.kind in self.chosen:
+            return method.unfit(self.original.domain)
+        return method.left_out or self._too_long(method)
+
+    def _too_long(self, method: type[Method]) -> str:
+        """Return why a method would keep all others waiting: by the size of the table, so alike on every machine."""
+        original, walked = self.original, self._walked_to_plan(method)
+        if walked <= MOST_WALKED:
+            return ""
+        cells = math.prod(original.shape((*original.quasi_identifiers, *original.sensitive)))
+        return (
+            f"Left out, as it would take too long: the quasi-identifiers and {' / '.join(original.sensitive)} have "
+            f"{many(cells)} combinations, and planning walks over all of them about {many(round(walked / cells))} "
+            f"times. Compare it alone: --method {method.name}. Or bin the columns."
+        )
+
+    def _walked_to_plan(self, method: type[Method]) -> int:
+        original = self.original
+        return method.walked_to_plan((*original.shape(original.quasi_identifiers), original.values))
 
     def trials(self, translated: Translated, tell: Tell = lambda what, part: None) -> list[Trial]:
         """Make and measure the releases of a method; raise what it raises if it does not fit the table.
@@ -85,11 +110,9 @@ class Bench:
         original, releases = self.original, len(self.keys)
         if translated.is_baseline:
             return 1.0
-        slow = named(translated.method["name"]).slow_to_plan
         each = SECONDS_OF_RELEASE + SECONDS_OF_ROW * original.rows * (1 + original.values / 50)
-        names = (*original.quasi_identifiers, *original.sensitive)
-        dense = SECONDS_OF_CELL * math.prod(original.shape(names)) if slow and original.fits(names) else 0.0
-        return releases * (each + dense) + (dense if slow else 0)
+        walk = SECONDS_OF_CELL * self._walked_to_plan(named(translated.method["name"]))
+        return walk + releases * (each + walk)
 
     def risk(self, translated: Translated) -> float:
         """Return the success of the guesser alone, on the first release."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -21,6 +21,7 @@ from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
 from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
+from sfumato.methods import METHODS
 from sfumato.methods.generalization import read_hierarchy
 from sfumato.publisher.table import Table, profile
 from sfumato.values.profile import Profile
@@ -36,6 +37,7 @@ from sfumato.values.requirement import (
     sets_of,
 )
 from sfumato.values.sets import of_each
+from sfumato.values.text import did_you_mean
 
 Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
@@ -53,6 +55,7 @@ def compare(
     repeat: int = 3,
     hierarchies: Mapping[str, str | Path] | None = None,
     seed: int | None = None,
+    methods: Collection[str] = (),
     progress: Progress = no_progress,
     announce: Callable[[str], None] = lambda text: None,
 ) -> MethodComparison:
@@ -61,24 +64,26 @@ def compare(
     With `equal_risk` each method's own parameter is also searched at which the guesser is right about as many people
     as with the policy's method, or about the share `target`. Each method makes `repeat` releases. `hierarchies` are
     files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
-    comparison repeatable. `announce` is told once about how long it takes, and `progress` what is being done.
+    comparison repeatable. `methods` names those to compare with the policy's own; without any, all are, but for those
+    that would keep the others waiting on a table of this size. `announce` is told once about how long it takes, and
+    `progress` what is being done.
     """
     _check(table, repeat, target, hierarchies or {}, seed)
+    _check_methods(methods)
     start = perf_counter()
-    bench = _bench(table, repeat, hierarchies or {}, seed)
+    bench = _bench(table, repeat, hierarchies or {}, seed, methods)
     known = _known(bench.original)
     limit = _limit(table, known, bench.counting)
-    asked = translations(table.policy, known, limit)
+    asked = [each for each in translations(table.policy, known, limit) if each.own or bench.is_chosen(each)]
     rounds = 2 if equal_risk or target else 1
     announce(_expected(bench, asked, equal=rounds > 1))
-    steps = len(asked) * rounds
-    methods = tuple(_outcome(bench, each, progress, done, steps) for done, each in enumerate(asked))
+    outcomes = tuple(_at_requirement(bench, asked, rounds, progress))
     notes = list(_notes(table))
     if equal_risk and target is None:
-        target = next((m.figures.guessed.mean for m in methods if m.own and m.figures), None)
+        target = next((m.figures.guessed.mean for m in outcomes if m.own and m.figures), None)
     if equal_risk and target is None:
         notes.append("Not compared at equal risk: the policy's own method was not measured. Give a target.")
-    equal = () if target is None else tuple(_at_equal_risk(bench, asked, methods, known, target, progress))
+    equal = () if target is None else tuple(_at_equal_risk(bench, asked, outcomes, known, target, progress))
     plain = bench.plain()
     if target is not None and target >= plain.guessed.success:
         notes.append("The table itself gives away no more than the target of equal risk: it limits nothing.")
@@ -93,7 +98,7 @@ def compare(
         repeat=repeat,
         seed=seed,
         counts_asked=bench.pool.size,
-        methods=methods,
+        methods=outcomes,
         references=(
             Outcome(INDEPENDENCE, "-", "Values depend on nothing.", False, Figures.of([bench.independence()])),
             Outcome(PLAIN, "-", "Nothing is hidden.", False, Figures.of([plain])),
@@ -126,12 +131,23 @@ def _check(
         raise UsageError(f"A hierarchy is for {strange[0]!r}, which is no quasi-identifier.", f"These are {names}.")
 
 
-def _bench(table: Table, repeat: int, hierarchies: Mapping[str, str | Path], seed: int | None) -> Bench:
+def _check_methods(names: Collection[str]) -> None:
+    known = [*(method.name for method in METHODS), translating.GENERALIZATION]
+    if strange := [name for name in names if name not in known]:
+        raise UsageError(
+            f"There is no method {strange[0]!r} to compare{did_you_mean(strange[0], known)}.",
+            f"There are {', '.join(known)}.",
+        )
+
+
+def _bench(
+    table: Table, repeat: int, hierarchies: Mapping[str, str | Path], seed: int | None, methods: Collection[str]
+) -> Bench:
     original = Original.read(table)
     places = range(repeat + 1)  # the last one is for counting
     *keys, counting = (SecretKey.fresh() if seed is None else SecretKey.from_seed(seed + STRIDE * k) for k in places)
     ways = {name: read_hierarchy(Path(path), name, original.labels(name)) for name, path in hierarchies.items()}
-    return Bench(original, Pool.drawn(original, seed), tuple(keys), counting, ways)
+    return Bench(original, Pool.drawn(original, seed), tuple(keys), counting, ways, frozenset(methods))
 
 
 def _known(original: Original) -> translating.Table:
@@ -175,7 +191,8 @@ def _expected(bench: Bench, asked: Sequence[Translated], *, equal: bool) -> str:
     """Return about how long it takes, in words: the search for equal risk measures each method several times more."""
     tried = [each for each in asked if not bench.unfit(each)]
     seconds = sum(map(bench.seconds, tried)) * (SEARCHES if equal else 1)
-    return f"{_duration(seconds)}: {len(tried)} methods x {len(bench.keys)} releases."
+    of_all = f"{len(tried)} of {len(asked)} methods" if len(tried) < len(asked) else f"{len(tried)} methods"
+    return f"{_duration(seconds)}: {of_all} x {len(bench.keys)} releases."
 
 
 def _duration(seconds: float) -> str:
@@ -192,13 +209,22 @@ def _duration(seconds: float) -> str:
 # --- the same requirement ---------------------------------------------------------------------------------------------
 
 
+def _at_requirement(bench: Bench, asked: Sequence[Translated], rounds: int, progress: Progress) -> Iterator[Outcome]:
+    """Yield the outcome of each; steps are the methods that are tried."""
+    steps, done = rounds * sum(not bench.unfit(each) for each in asked), 0
+    for each in asked:
+        if why := bench.unfit(each):
+            yield _told(each, reason=why)
+        else:
+            yield _outcome(bench, each, progress, done, steps)
+            done += 1
+
+
 def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
     def tell(what: str, part: float) -> None:
         progress(f"{asked.name}: {what}", done + part, steps)
 
     progress(asked.name, done, steps)
-    if why := bench.unfit(asked):
-        return _told(asked, reason=why)
     try:
         return _told(asked, figures=Figures.of(bench.trials(asked, tell)))
     except REFUSALS as problem:
@@ -229,9 +255,14 @@ def _at_equal_risk(
     target: float,
     progress: Progress,
 ) -> Iterator[Outcome]:
-    for done, (each, outcome) in enumerate(zip(asked, methods, strict=True), start=len(asked)):
-        progress(f"{each.name}, equal risk", done, 2 * len(asked))
-        yield outcome if bench.unfit(each) else _nearest(bench, each, outcome, grid(each, known), target)
+    tried = done = sum(not bench.unfit(each) for each in asked)
+    for each, outcome in zip(asked, methods, strict=True):
+        if bench.unfit(each):
+            yield outcome
+            continue
+        progress(f"{each.name}: equal risk", done, 2 * tried)
+        yield _nearest(bench, each, outcome, grid(each, known), target)
+        done += 1
 
 
 def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Translated, ...], target: float) -> Outcome:

@@ -227,7 +227,7 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
     beliefs: dict[str, list[FloatArray]] = {
         FREQUENT: [shares],
         ROWS: [_linked(released, [channel.forward for channel in channels[:-1]], values.dense(), shares)[where]],
-        JOINT: [joint[where] for joint, _ in guessing.estimates(channels, released, STEPS)],
+        JOINT: [joint[where] for joint, _ in guessing.estimates(channels, released, STEPS, np.float32)],
     }
     place = _places(found.axes.profile.sensitive_domain, original)
     columns = zip(found.axes.profile.quasi_domain.parts, found.axes.codes(truth.groups).T, strict=True)

@@ -12,6 +12,7 @@ from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, about
 from sfumato.values.text import WIDTH, table
 
 LINES = 25
+END = 3  # lines below the table
 LEAST_ROWS = 3  # of the table, at least
 REASONS = 3 * WIDTH  # characters of a reason, at most
 COLUMNS = ("method", "promise holds for", "counts off by", "what is published")
@@ -45,13 +46,15 @@ def first_screen(found: Compared) -> str:
     top = [f"{Path(found.published).name}: {found.rows:,} records. Asked: {found.requirement}.", ""]
     advice = found.recommendation
     told = [line for sentence in advice.sentences for line in _wrapped(sentence)]
-    told += _wrapped(helpful(advice)) if advice.would_help else []
-    end = ["", *_rest(found)]
-    room = LINES - len(top) - len(told) - len(end) - 3  # a blank line, and the head of the table
+    helps = _wrapped(helpful(advice)) if advice.would_help else []
+    room = LINES - len(top) - len(told) - END - 3  # a blank line, and the head of the table
+    if room - len(helps) >= LEAST_ROWS:  # else what would help stands in the details
+        told, room = [*told, *helps], room - len(helps)
     if not found.measured:
-        return "\n".join([*top, *told, *_why_not(found.methods, room + 2), *end])
+        return "\n".join([*top, *told, *_why_not(found.methods, room + 2), *_rest(found, 0)])
     rows = _rows(found, max(LEAST_ROWS, room))
-    return "\n".join([*top, *told, "", table(COLUMNS, rows, [False, False, True, False]), *end])
+    listed = table(COLUMNS, rows, [False, False, True, False])
+    return "\n".join([*top, *told, "", listed, *_rest(found, len(rows) - 1)])  # the last is what they must beat
 
 
 def helpful(advice: Recommendation) -> str:
@@ -80,15 +83,17 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
     return [name, IN_SHORT[promise_of(figures)], about(figures.mean_error.mean), figures.keeps]
 
 
-def _rest(found: Compared) -> Iterator[str]:
-    """Yield how it was measured, and where the rest is."""
+def _rest(found: Compared, listed: int) -> Iterator[str]:
+    """Yield how many were measured, and where the rest is; the numbers add up to all methods. END lines."""
     measured = [each for each in found.methods if each.figures]
-    refused = [each.method for each in found.methods if not each.figures]
-    told = f"{len(measured)} methods were measured on {found.counts_asked:,} counts, in {found.repeat} release(s) each"
-    told += f"; {len(refused)} could not be" if refused else ""
-    told += "; * is your policy's own" if any(each.own for each in measured) else ""
-    yield f"{told}."
-    yield "All figures, promises and reasons: --details, or explain(details=True)."
+    missing, others = len(found.methods) - len(measured), len(measured) - listed
+    told = f"{len(found.methods)} methods: {listed} above" if listed else f"{len(found.methods)} methods"
+    told += f", {others} measured and in the details" if others else ""
+    told += f", {missing} not measured" if missing else ""
+    yield ""
+    own = " * is your policy's own." if any(each.own for each in measured) else ""
+    yield f"{told}.{own}"
+    yield f"Measured on {found.counts_asked:,} counts in {found.repeat} release(s) each. More, with reasons: --details."
 
 
 def _why_not(outcomes: Sequence[Outcome], most: int) -> Iterator[str]:

@@ -63,6 +63,11 @@ class Translated:
     def is_baseline(self) -> bool:
         return not self.method
 
+    @property
+    def kind(self) -> str:
+        """The method by the name that a policy and a command have for it."""
+        return str(self.method.get("name", self.name))
+
     def policy(self, policy: Policy) -> Policy:
         """Return the policy that asks for it, without a record key; raise `PolicyError` if it does not go together."""
         is_whole = self.own and (policy.apart or not policy.record_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,13 @@ class RandomizedResponse(ResponseOptions):
         from sfumato.methods.response import planner
 
         return planner.plan(profile, requirement, self)
+
+    @classmethod
+    def walked_to_plan(cls, sizes: Sequence[int]) -> int:
+        from sfumato.methods.response.joint import MOST_CELLS, searched_cells
+
+        cells = math.prod(sizes)
+        return searched_cells(len(sizes) - 1, cells) if cells <= MOST_CELLS else 0
 
     def hides(self, columns: Schema, names: Sequence[str]) -> bool:
         """Whether they are counted columns; `recheck` tells whether they are those in scope."""

@@ -205,7 +205,13 @@ class Problem:
 
     def largest(self, x: FloatArray) -> float:
         """Return the largest ratio of a risk to its limit."""
-        return float(self.ratio(self.at(x)).max())
+        return self._largest(self.at(x))
+
+    def _largest(self, risk: Risk) -> float:
+        """Return the largest of `ratio`, to the last digit: with one limit for each value, of the largest risks."""
+        if len(self.limits) > 1:
+            return float(self.ratio(risk).max())
+        return float((risk.values.reshape(-1, self.limits.shape[1]).max(axis=0) / self.limits).max())
 
     def is_quick(self, seconds: float) -> bool:
         """Whether a search for parameters takes no longer than that, about."""
@@ -243,11 +249,11 @@ class Problem:
 
     def keeps(self, point: Risk) -> bool:
         """Whether a point of sampled integers leaves the margin to every limit, as chosen parameters do."""
-        return float(self.ratio(point).max()) * self.margin <= 1
+        return self._largest(point) * self.margin <= 1
 
     def within(self, point: Risk) -> bool:
         """Whether every limit is kept at such a point, for certain; chosen ones pass: see `margin`."""
-        return float(self.ratio(point).max()) * (1 + 2 * self.rounding) <= 1
+        return self._largest(point) * (1 + 2 * self.rounding) <= 1
 
     @property
     def least_without_retention(self) -> bool:

@@ -181,10 +181,11 @@ def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> Bool
 
 def exceeding(groups: Sequence[Composition], worst: FloatArray, prior: Prior | None, r: int) -> BoolArray:
     """Return `breaches` of groups whose `worst_posteriors` are known."""
-    worst = worst * r
-    close = {group for group, times_r in zip(groups, worst, strict=True) if abs(times_r - 1) < CLOSE}
-    decided = {group: _breaches_exactly(group, prior, r) for group in close}
-    return np.array([decided.get(group, times_r > 1) for group, times_r in zip(groups, worst, strict=True)])
+    above = worst * r > 1
+    close = np.flatnonzero(np.abs(worst * r - 1) < CLOSE).tolist()
+    decided = {group: _breaches_exactly(group, prior, r) for group in {groups[place] for place in close}}
+    above[close] = [decided[groups[place]] for place in close]
+    return above
 
 
 def breaching(groups: IntArray, signatures: IntArray, values: IntArray, prior: Prior | None, r: int) -> int:
@@ -223,7 +224,8 @@ def _posteriors_of_batch(batch: Sequence[Composition], prior: Prior | None) -> F
     largest = prior_free_bound(sizes, counts)
     if prior is None:
         return np.broadcast_to(largest, (len(batch), *largest.shape))
-    weights = np.array([group.weights(prior.weights) for group in batch]).astype(np.float64)
+    signatures, values = np.array([group.signatures for group in batch]), np.array([group.values for group in batch])
+    weights = prior.weights[signatures[:, :, None], values[:, None, :]].astype(np.float64)  # as `Composition.weights`
     if batch[0].states <= MOST_STATES:
         return np.asarray(posteriors(weights, sizes, counts), dtype=np.float64)
     return np.asarray(np.minimum(largest, np.array([swap_bound(w, sizes, counts) for w in weights])))
