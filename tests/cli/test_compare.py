@@ -6,10 +6,12 @@ import json
 import os
 import re
 import tempfile
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -17,8 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.auditor.compare.bench import Bench
+from sfumato.auditor.compare.original import Original, Pool
 from sfumato.auditor.compare.record import MethodComparison
+from sfumato.auditor.compare.translating import Translated
 from sfumato.errors import OutOfSpace, UsageError
+from sfumato.values.randomness import SecretKey
 from tests.auditor.test_compare_guessing import people
 from tests.cli.test_commands import as_json, run
 
@@ -373,18 +379,27 @@ def test_one_method_is_compared_with_the_own_one(folder: Path) -> None:
     assert "There is no method 'subsett' to compare; did you mean 'subset'?" in " ".join(err.split())
 
 
-def test_what_would_keep_the_others_waiting_is_left_out_unless_it_is_asked_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the size of the table, so that every machine leaves out the same."""
-    monkeypatch.setattr(import_module("sfumato.auditor.compare.bench"), "MOST_WALKED", 100)
-    name = "randomized-response (quasi-identifiers)"
-    found = {each["method"]: each for each in as_json(*COMPARE)["methods"]}
-    assert found[name]["figures"] is None
-    assert "Left out, as it would take too long" in found[name]["reason"]
-    assert "--method randomized-response" in found[name]["reason"]
-    alone = as_json(*COMPARE, "--method", "randomized-response")
-    assert "Left out" not in next(each for each in alone["methods"] if each["method"] == name)["reason"]
+def test_what_would_keep_the_others_waiting_is_left_out_unless_it_is_asked_for() -> None:
+    """By the size of the table, so that every machine leaves out the same: eight columns of seven values."""
+    rng = np.random.default_rng(1)
+    names = [f"q{k}" for k in range(8)]
+    columns = {name: [*range(7), *rng.integers(0, 7, 93).tolist()] for name in names}
+    roles = "".join(f'[columns.{name}]\nrole = "quasi_identifier"\n' for name in names)
+    policy = sf.Policy.parse(
+        f'{roles}[columns.s]\nrole = "sensitive"\n[method]\nname = "anatomy"\n[requirement]\nl = 2\n'
+    )
+    original = Original.read(sf.scan(pa.table({**columns, "s": ["a", "b"] * 50}), policy))
+    key, asked = (
+        SecretKey.from_seed(1),
+        Translated("randomized-response (both)", {"name": "randomized-response"}, {}, "", ""),
+    )
+    bench = Bench(original, Pool(()), (key,), key, {})
+    assert bench.unfit(asked).startswith(
+        "Left out, as it would take too long: the quasi-identifiers and s have 11,529,602"
+    )
+    assert "--method randomized-response" in bench.unfit(asked)
+    assert not replace(bench, chosen=frozenset({"randomized-response"})).unfit(asked)
+    assert not bench.unfit(replace(asked, own=True))
 
 
 def test_lines_tell_the_steps_of_a_long_method(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def _check_methods(names: Collection[str]) -> None:
     known = [*(method.name for method in METHODS), translating.GENERALIZATION]
     if strange := [name for name in names if name not in known]:
         raise UsageError(
-            f"There is no method {strange[0]!r} to compare{did_you_mean(strange[0], known)}.",
+            f"There is no method {strange[0]!r} to compare{did_you_mean(strange[0], known) or '.'}",
             f"There are {', '.join(known)}.",
         )
 
