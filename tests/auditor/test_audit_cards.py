@@ -202,6 +202,7 @@ def test_who_could_not_be_measured_is_a_group_of_its_own_and_counted_as_not_cove
     page = html_of(private_page(release, found.to_dict(), table))
     assert "(1 of them not measured): whoever signs decides about these" in page
     assert "Not measured: count these as not covered" in page
+    assert "Not measured, so count as not covered: someone who knows how many records" in page
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -96,7 +96,7 @@ ALTERED: dict[str, tuple[str, str, Callable[[Path], None]]] = {
     "a word of the manifest": ("parquet", "manifest", _replaced("manifest.json", "believes", "thinks")),
     "a number of the manifest": ("parquet", "manifest", _replaced("manifest.json", '"rows": 600', '"rows": 601')),
     "the policy's hash": ("csv", "manifest", _replaced("manifest.json", '"policy_sha256": "', '"policy_sha256": "0')),
-    "a word of the README": ("csv", "readme", _replaced("README.md", "Adversary", "Enemy")),
+    "a word of the README": ("csv", "readme", _replaced("README.md", "Attacker", "Enemy")),
 }
 
 

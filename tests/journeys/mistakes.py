@@ -706,7 +706,7 @@ def page(answers: dict[str, Printed]) -> Iterator[str]:
 def message(mistake: Mistake, answer: Printed) -> str:
     """Return what is printed: of an answer that is given all the same, the note that names the remedy."""
     if mistake.code:
-        return steady(unfolded(answer.err))
+        return unfolded(steady(answer.err))
     told = re.sub(r"\n(?! *-|\n)", " ", answer.out)
     return next(" ".join(line.split()) for line in told.splitlines() if mistake.remedy in " ".join(line.split()))
 

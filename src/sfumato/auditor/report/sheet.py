@@ -224,6 +224,8 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     if best := [f for f in outside if f["direction"] == "at most"]:
         reached = risk(max(f["worst"] for f in best))
         parts.append(f"{len(outside)} more attacks outside the promise were run, and the best became {reached} sure.")
+    if open_ones := list(dict.fromkeys(someone(manifest, each["attacker"]) for each in audit["not_measured"])):
+        parts.append(f"Not measured, so count as not covered: {and_list(open_ones)}.")
     if absent := list(_not_given(audit)):
         parts.append(f"Not tested, as none was given: {and_list(absent)}.")
     return " ".join(parts)
