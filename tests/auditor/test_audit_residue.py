@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.auditor.attackers.residue import find_residues, residue
+from sfumato.auditor.attackers.residue import Digits, find_residues, residue
 from sfumato.publisher.table import scan
 from sfumato.release.formats.parquet import Parquet
 from tests.conftest import make_policy
@@ -186,3 +186,24 @@ def test_more_values_than_are_looked_for_are_told(tmp_path: Path, monkeypatch: p
     assert "only the first" not in residue(scan(SECRET, NAMED), release).remark
     set_constants(monkeypatch, "sfumato.auditor", MOST_TOKENS=50)
     assert residue(scan(SECRET, NAMED), release).remark.endswith("Of 'id' only the first 50 or so.")
+
+
+def test_codes_packed_into_bits_are_no_digits_of_a_person() -> None:
+    """Two codes of four bits are a byte, and a frequent code 3 makes it a digit: six of them are somebody's number.
+
+    Of 20,000 numbers of six digits some lie in such a page by chance. A text behind its length is told all the same,
+    and so are more numbers than chance gives.
+    """
+    rng = np.random.default_rng(5)
+    tokens = [str(number).encode() for number in rng.choice(np.arange(100_000, 1_000_000), 20_000, replace=False)]
+    digits = Digits.of(tokens)
+    codes = rng.choice(16, (60_000, 2), p=[0.35 / 15] * 3 + [0.65] + [0.35 / 15] * 12)
+    page = (codes[:, 0] << 4 | codes[:, 1] % 10).astype(np.uint8).tobytes()
+    hits = [(at, token) for token in tokens for at in [page.find(token)] if at >= 0]
+    assert hits, "the page has none by chance: the test would show nothing"
+    assert digits.not_by_chance(page, hits) == []
+    behind = (6).to_bytes(4, "little") + tokens[0]
+    assert digits.not_by_chance(behind + page, [(4, tokens[0])]) == [(4, tokens[0])]
+    many = b"x".join(tokens[:400])
+    found = [(7 * k, token) for k, token in enumerate(tokens[:400])]
+    assert digits.not_by_chance(many, found) == found

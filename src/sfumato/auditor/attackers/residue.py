@@ -13,6 +13,7 @@ import json
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import pdtrc
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import Attacker, everywhere, listed
@@ -38,6 +40,7 @@ LEAST_NUMBER = 1 << 20  # integers below it are passed over: their bytes occur b
 MOST_TOKENS = 1_000_000  # of each column; of more distinct values the first are looked for, and it is said
 ALIKE = 1e14  # runs of values of four bytes are so long that a random one of the column is one of so many, or more
 LONGEST_RUN = 7
+BY_CHANCE = 1e-6  # digits inside a page are held for chance unless that gives as many with less
 AT_ONCE = 1 << 22  # bytes that are searched at a time
 WRITERS = (
     "release/manifest.py", "release/parts.py", "release/readme.py", "claims/claim.py", "claims/buckets.py",
@@ -219,11 +222,43 @@ def _search(files: Iterable[Path], tokens: list[bytes]) -> set[bytes]:
     for token in tokens:
         by_prefix.setdefault(int.from_bytes(token[:PREFIX], "big"), []).append(token)
     prefixes, found = np.array(sorted(by_prefix), dtype=np.uint64), set[bytes]()
+    digits = Digits.of(tokens)
     for file in files:
-        for content in everything(file):
-            for place, prefix in _places(content, prefixes):
-                found.update(t for t in by_prefix[prefix] if content.startswith(t, place))
+        for number, content in enumerate(everything(file)):
+            places = [(p, t) for p, x in _places(content, prefixes) for t in by_prefix[x] if content.startswith(t, p)]
+            found.update(token for _, token in (digits.not_by_chance(content, places) if number else places))
     return found
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Tokens of digits alone, which codes packed into bits look like by chance: how many there are of each length."""
+
+    lengths: dict[int, int]
+
+    @classmethod
+    def of(cls, tokens: Iterable[bytes]) -> Digits:
+        return cls(dict(Counter(len(token) for token in tokens if token.isdigit())))
+
+    def not_by_chance(self, content: bytes, places: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Return what was found inside a page but digits that chance gives.
+
+        A text of a page stands behind its length. Other digits are judged together: with W places at which as many
+        digits follow each other, and n tokens of that length L, chance gives about W n/10^L of them.
+        """
+        told = [(at, t) for at, t in places if not t.isdigit() or content[max(at - 4, 0) : at] == _length(t)]
+        rest = [(at, t) for at, t in places if (at, t) not in told]
+        expected = sum(n * _runs_of_digits(content, length) / 10.0**length for length, n in self.lengths.items())
+        return told if rest and pdtrc(len(rest) - 1, expected) >= BY_CHANCE else places
+
+
+def _length(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "little")
+
+
+def _runs_of_digits(content: bytes, length: int) -> int:
+    """Return at how many places so many digits follow each other."""
+    return sum(max(len(run) - length + 1, 0) for run in re.findall(rb"\d{%d,}" % length, content))
 
 
 def everything(path: Path) -> Iterator[bytes]:
