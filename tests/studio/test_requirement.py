@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import sfumato as sf
 from sfumato.cli.main import app
 from sfumato.methods import METHODS
 from sfumato.publisher import toml
@@ -85,7 +86,9 @@ def test_the_preview_is_the_plan_of_the_command_line(choice: dict[str, str], tmp
         assert f"{100 * plan['record_utility']:.0f} of 100 records stay true" in shown
         for count, error in zip(plan["counts"], plan["standard_error"], strict=True):
             assert f"{count:,} ± {error:,.0f}" in shown
-        assert plan["guarantee"]["sentence"] in html.unescape(shown)
+        policy = sf.Policy.load(at.desk.workspace.file)
+        card = sf.plan(sf.profile(sf.scan(table, policy)), policy.method, policy.requirement).card
+        assert card.promise in html.unescape(shown)
         tried = next(line for line in at.desk.workspace.journal() if line["what"] == "plan tried")
         assert tried["method"] == choice["method"]
         assert tried["record_utility"] == round(plan["record_utility"], 4)

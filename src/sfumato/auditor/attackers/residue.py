@@ -226,7 +226,9 @@ def _search(files: Iterable[Path], tokens: list[bytes]) -> set[bytes]:
     for file in files:
         for number, content in enumerate(everything(file)):
             places = [(p, t) for p, x in _places(content, prefixes) for t in by_prefix[x] if content.startswith(t, p)]
-            found.update(token for _, token in (digits.not_by_chance(content, places) if number else places))
+            packed = len(content) if number else _pages_end(content)
+            inside = digits.not_by_chance(content[:packed], [place for place in places if place[0] < packed])
+            found.update(token for _, token in (*inside, *(place for place in places if place[0] >= packed)))
     return found
 
 
@@ -250,6 +252,16 @@ class Digits:
         rest = [(at, t) for at, t in places if (at, t) not in told]
         expected = sum(n * _runs_of_digits(content, length) / 10.0**length for length, n in self.lengths.items())
         return told if rest and pdtrc(len(rest) - 1, expected) >= BY_CHANCE else places
+
+
+def _pages_end(content: bytes) -> int:
+    """Return where the pages of a Parquet file end and its footer begins; 0 for other files, which have no pages.
+
+    Pages that cannot be compressed lie in the file as they are.
+    """
+    if not content.endswith(b"PAR1"):
+        return 0
+    return max(len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0)
 
 
 def _length(token: bytes) -> bytes:
