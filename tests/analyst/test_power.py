@@ -344,7 +344,7 @@ def test_all_of_a_population_has_no_error() -> None:
 
 
 def test_too_many_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_constants(monkeypatch, "sfumato.analyst", MOST_TERMS=3)
+    set_constants(monkeypatch, "sfumato.analyst.randomized", MOST_TERMS=3)
     with pytest.raises(UsageError, match="1 groups of 4 cells are too many"):
         hand_curve()
 

@@ -47,7 +47,7 @@ def odd_names(folder: Path) -> Release:
         ("SELECT AS STRUCT COUNT(*) FROM release", "KIND|cannot be read"),
         ("SELECT 0 * COUNT(*) FROM release", "cannot be corrected"),
         (f"SELECT COUNT(*) FROM release GROUP BY CUBE ({', '.join(['sex'] * 25)})", "cube of 25 columns"),
-        ("SELECT COUNT(*) FROM release WHERE " + " AND ".join(["age > 3"] * 3000), "nested too deeply"),
+        ("SELECT COUNT(*) FROM release WHERE " + " AND ".join(["age > 3"] * 3000), "3,000 terms, more than 200"),
         ("SELECT COUNT(*) FROM release WHERE age % 0 = 1 AND sex IS 'F'", "does not fit|cannot be read|not allowed"),
         ("SELECT COUNT(*) FROM release WHERE sex = '\ud800'", "broken character"),
     ],

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from tests.journeys import desk
 from tests.journeys.desk import POLICY, Printed, patients
@@ -706,14 +708,8 @@ def page(answers: dict[str, Printed]) -> Iterator[str]:
 def message(mistake: Mistake, answer: Printed) -> str:
     """Return what is printed: of an answer that is given all the same, the note that names the remedy."""
     if mistake.code:
-        return unfolded(steady(answer.err))
-    told = re.sub(r"\n(?! *-|\n)", " ", answer.out)
-    return next(" ".join(line.split()) for line in told.splitlines() if mistake.remedy in " ".join(line.split()))
-
-
-def unfolded(text: str) -> str:
-    """Return a text of an error as it was before it was put on lines: the message, and what to do."""
-    return re.sub(r"\n(?=\S)", " ", text)
+        return steady(answer.err)
+    return next(line.strip() for line in answer.out.splitlines() if mistake.remedy in line)
 
 
 def steady(text: str) -> str:
@@ -734,11 +730,13 @@ def _code(line: str) -> str:
 
 def answered(folder: Path, mistakes: Iterable[Mistake] = MISTAKES) -> dict[str, Printed]:
     """Make mistakes, each at a fresh desk; return what is printed of each."""
-    made = desk.make_desk(folder / "desk")
-    answers = {}
-    for mistake in mistakes:
-        with desk.fresh(made, folder / "fresh"):
-            answers[mistake.words + mistake.command] = mistake.made()
+    with mock.patch.dict(os.environ):
+        os.environ.pop("COLUMNS", None)  # lines stay whole, whoever runs this
+        made = desk.make_desk(folder / "desk")
+        answers = {}
+        for mistake in mistakes:
+            with desk.fresh(made, folder / "fresh"):
+                answers[mistake.words + mistake.command] = mistake.made()
     return answers
 
 

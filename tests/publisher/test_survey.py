@@ -509,7 +509,7 @@ def test_json_has_the_documented_keys() -> None:
     ]  # fmt: skip
     assert list(plain["feasibility"][0]) == [
         "method", "assurance", "requirement", "from_policy", "retention_low", "retention_high", "record_utility",
-        "invertible", "total_variation", "published_share", "reason",
+        "invertible", "total_variation", "sets", "published_share", "reason",
     ]  # fmt: skip
     assert list(plain["errors"][0]) == ["method", "gamma", "count", "share", "mean", "reason"]
 

@@ -32,7 +32,7 @@ from sfumato.release.reading import CONDITION_ERRORS, connected, first_line, quo
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Value
 
-MOST_CELLS = 2_000_000
+MOST_COUNTED = 2_000_000
 """Cells that are held; releases with more different rows are streamed."""
 CELLS_AT_ONCE = 131_072
 DESIGN_AT_ONCE = 4_000_000
@@ -455,7 +455,7 @@ def source_of(model: Model) -> CellSource | StreamSource:
     """Return the rows of a release for a model: counted into cells, or streamed where too many are different."""
     asked = Asked(model)
     rows = model.release.manifest.data.rows
-    if rows > MOST_CELLS and (asked._together or _different(asked) > MOST_CELLS):
+    if rows > MOST_COUNTED and (asked._together or _different(asked) > MOST_COUNTED):
         return StreamSource(model)
     counted = rows_of(model, fetched(model.release, asked.counting, "The formula"))
     if not counted.rows.sum():

@@ -169,7 +169,7 @@ def searched_cells(attributes: int, cells: int) -> int:
     """Return about how many cells a search walks over: SEARCH evaluations for each attribute, there and back, by axes.
 
     >>> searched_cells(2, 1000)
-    100000
+    200000
     """
     return SEARCH * attributes * 2 * cells * attributes
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from sfumato.engines.base import Source
-from sfumato.engines.embedded.counting import is_numeric, not_nan, number_of, plain_kind, run, salt, shared
+from sfumato.engines.embedded.counting import is_numeric, not_nan, number_of, plain_kind, run, salt
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.rows.looking import NumberColumns
 from sfumato.publisher.survey.found import Column
@@ -29,10 +29,10 @@ FIGURES = 7  # of a column
 def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Column, ...]]:
     """Return the number of rows, and every column with its counts."""
     rows, columns, names = 0, list[Column](), source.names[:TOGETHER]
-    report = shared(progress, -(-len(source.names) // TOGETHER))
+    report = _by_columns(progress, len(source.names))
     while names:
         try:
-            rows, described = _describe(source, names, report)
+            rows, described = _describe(source, names, report(len(names)))
         except duckdb.OutOfMemoryException:  # too many values side by side: one after the other, all reported before
             described = [column for name in names for column in _describe(source, [name], no_progress)[1]]
         columns += described
@@ -40,6 +40,22 @@ def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Col
         together = min(MOST_TOGETHER, max(TOGETHER, VALUES // max(1, rows)))
         names = source.names[len(columns) : len(columns) + together]
     return rows, tuple(columns)
+
+
+def _by_columns(progress: Progress, columns: int) -> Callable[[int], Progress]:
+    """Report rows of a pass as the share of the columns that it counts, so that all passes add up to the rows."""
+    done = told = 0
+
+    def of(counted: int) -> Progress:
+        def report(rows: int) -> None:
+            nonlocal done, told
+            done += rows * counted
+            progress(done // columns - told)
+            told = done // columns
+
+        return report
+
+    return of
 
 
 def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple[int, list[Column]]:
