@@ -144,7 +144,8 @@ for (const form of document.querySelectorAll("form[data-asking]")) {
     button.textContent = form.dataset.asking;
     button.setAttribute("aria-busy", "true");
   });
-  addEventListener("pageshow", () => {
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return; // the first show may come after somebody asked
     button.textContent = said;
     button.removeAttribute("aria-busy");
   });
