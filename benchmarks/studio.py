@@ -305,7 +305,7 @@ def cancel(table: Path, folder: Path) -> None:
         site.job("/sign/prepare", site.seen())
         for number in range(CANCELS):
             site.post("/sign/publish", site.signed(f"release-{number}"))
-            while not any(file.stat().st_size for file in site.folder.glob(".release-*.partial-*/*")):
+            while not any(file.stat().st_size for file in site.folder.glob(".release-*.partial-*/release/*")):
                 time.sleep(0.01)
             start = perf_counter()
             site.post("/cancel", [("back", "/sign")])
