@@ -11,8 +11,8 @@ docs/methods/proofs/randomized-response.md, "Counter-examples".
 
 When to stop iterative Bayes is the attacker's choice, and matters: after many steps it fits the noise. Each figure is
 that of the one of `STOPS` that guesses most people right. The attacker cannot see which one that is, but a measured
-risk must not rest on a bad choice. Whatever he does, he is not right about more people than one who knows the true
-table (`knowing`), the best guesser; and whoever guesses for all the most frequent value is beside it (`constant`).
+risk must not rest on a bad choice. Whatever they do, they are right about no more people than someone who knows the
+true table (`knowing`), the best guesser; and whoever guesses for all the most frequent value is beside it (`constant`).
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     suppressed    by suppression for skewed values: who is absent has a value that lost records. Given the published
                   counts, the expected share of each value among the records that are withheld (`eligibility`)
-    withheld      by robust groups: who is absent has a value that is too frequent in his cell, so all groups of the
+    withheld      by robust groups: who is absent has a value that is too frequent in their cell, so all groups of the
                   cell have it. With the shares of the cell known, the values of its withheld records are known: the
                   belief in x is their share. With nothing known, all values that are in every group are alike: 1/t
     left out      for a missing value: the belief in x is its share among the rows that lack the same column
 
-No guarantee is about this attacker. Publishing less cannot help against him: he asks for those who are not published.
+No guarantee is about this attacker. Publishing less cannot help: this attacker asks for those who are not published.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ pi a random permutation, and
     E X = sum_x half blocks guessed to be x * people with x / people     never above the most frequent value's share
     Pr(X - E X >= t) <= exp(-t^2 / (4 E X + 2 t))                        Chatterjee (2007), Proposition 1.1
 
-The same holds inside groups, whose rows are in random order (w = 1; his bound is one on the moment generating function,
+The same holds inside groups, whose rows are in random order (w = 1; the bound is one on the moment generating function,
 and these multiply). So chance alone is taken for a breach with probability `LEVEL` at most, over all widths together,
 whatever the table is. Few half blocks say little: a weak order is found in long tables only.
 """

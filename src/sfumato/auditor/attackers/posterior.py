@@ -263,9 +263,9 @@ def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequenc
 
         belief in x of a member = c_x / N,      c_x of the N records of the group have x
 
-    All ways to give the group's values to its members are equally likely to him. So a group keeps 1/l exactly if no
-    value has a larger share of it. That is also the mean of the beliefs of one who does tell members apart, whatever
-    his prior: over the members of a group Pr(t has x) sums to c_x. So 1/r, promised against him, bounds it too.
+    All ways to give the group's values to its members are equally likely to this attacker. So a group keeps 1/l exactly
+    if no value has a larger share of it. That is also the mean of the beliefs of someone who does tell members apart,
+    whatever their prior: over the members of a group Pr(t has x) sums to c_x. So the promised 1/r bounds it too.
     """
     lines, sizes = tables.lines, tables.sizes
     commonest = lines.ends - 1  # the line of each group: its most frequent value stands last

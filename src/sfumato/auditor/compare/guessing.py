@@ -1,12 +1,12 @@
 """What a release gives away, measured alike for all methods: how often a guesser is right about a person's value.
 
 The guesser knows the quasi-identifiers of everybody in the table, the release with its manifest, and nothing else. Of a
-person he believes in values u by a row-by-row estimate of how they depend on the quasi-identifiers a,
+person they believe in values u by a row-by-row estimate of how these depend on the quasi-identifiers a,
 
     b(u | a)  <-  mean over the rows r that the person may be of        b(u | a) C[o_r, u] / sum_k b(k | a) C[o_r, k]
 
 with o_r what the row shows instead of the value (a randomized value, a sub-table, a group) and C[o, u] the chance that
-a record of value u shows it. He guesses the u of the largest b. Where he starts and when he stops makes several
+a record of value u shows it. They guess the u of the largest b. Where they start and when they stop makes several
 guessers:
 
     most frequent            the estimated shares of the values, no step

@@ -3,8 +3,8 @@
 A group has N tuples; k is how often x occurs in it.
 
 
-    prior-free       p(t:x) <= k/n_s, n_s the tuples with t's signature: they are alike to the adversary, whatever he
-                     knows of signatures, and their posteriors of x sum to k at most. Tight over all priors.
+    prior-free       p(t:x) <= k/n_s, n_s the tuples with t's signature: they are alike to every adversary who knows
+                     of signatures, and their posteriors of x sum to k at most. Tight over all priors.
     swap             rho_tu(x) = max of p(t:x) p(u:y) / (p(u:x) p(t:y)) over the group's values y != x with p(u:y) > 0.
                      Exchanging the values of t and u maps the worlds where t alone has x onto those where u alone has
                      it, and divides the weight by at most rho_tu. So k (1 - p) >= p S, and

@@ -23,7 +23,7 @@ exactly: PI Eq. (3) where all tuples but one share a signature. Where the guest 
 All must be below 1/r for every attribute set. The most similar hosts, with the smallest posterior, are taken first.
 
 Guests and withheld records hold a value of which their cell has more than g records. One who knows how groups are made
-knows that; the bound for guests is for an adversary who does not. For all others it holds against him too: if two
+knows that; the bound for guests is for an adversary who does not. For all others it holds against them too: if two
 records of one cell and group exchange their values and their random numbers, the release is the same.
 """
 

@@ -181,10 +181,11 @@ class RobustAnatomy(Bucketing):
     def recheck(self, plan: Plan, profile: Profile) -> None:
         """Raise unless the table is the planned one, and the priors those of the policy."""
         super().recheck(plan, profile)
-        assert isinstance(plan.figures, BucketFigures)
-        cells = Cells.of(profile, plan.figures.claim.attribute_sets)
+        figures = plan.figures
+        assert isinstance(figures, BucketFigures)
+        cells = Cells.of(profile, figures.claim.attribute_sets)
         due = self._priors(cells, _without_cells(profile).domain.labels)
-        if [prior.to_dict() for prior in plan.figures.priors] != [prior.to_dict() for prior in due or ()]:
+        if [prior.to_dict() for prior in figures.priors] != [prior.to_dict() for prior in due or ()]:
             raise PlanMismatch("The plan's priors are not those that the policy asks for.", "Plan again.")
 
     def _priors(self, cells: Cells, labels: Sequence[str]) -> list[Prior] | None:

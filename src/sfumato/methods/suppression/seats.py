@@ -2,7 +2,7 @@
 
 A few of the first ranks are inserted at random slots; the others fill the remaining slots in the order of their ranks.
 A *law* says, slot by slot, with what probability each rank sits there, for one who knows the sorted counts and the
-algorithm and sees what is published; `beliefs` says what he makes of it.
+algorithm and sees what is published; `beliefs` says what they make of it.
 """
 
 from __future__ import annotations
