@@ -1,4 +1,5 @@
-"""Pages that the code writes: commands, public names, errors, attackers by methods, and when to use which method.
+"""Pages that the code writes: commands, public names, errors, attackers by methods, which method when, and
+what suites saw.
 
     python -m docs.generate            write them anew, from the root of the repository
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import attackers, cards, commands, errors, methods, names
+from docs.generate import attackers, cards, commands, errors, methods, names, survived
 
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/cli.md": commands.page,
     "docs/reference/python.md": names.page,
     "docs/reference/errors.md": errors.page,
+    "docs/reference/survives.md": survived.page,
     "docs/review/threat-model.md": attackers.page,
     "docs/methods/index.md": methods.page,
     **cards.pages(),
