@@ -30,7 +30,8 @@ ORDER: dict[str, tuple[str, ...]] = {
     "Review": ("threat-model", "audit", "report", "compare", "limits"),
     "Methods": ("index", "uniform", "subset", "ranges", "plateau", "geometric", "fine-grain", "small-domain",
                 "randomized-response", "anatomy", "suppression", "robust-anatomy", "several"),
-    "Reference": ("policy", "cli", "python", "manifest", "json", "errors", "glossary", "limits", "survives"),
+    "Reference": ("policy", "cli", "python", "manifest", "signature", "json", "errors", "glossary", "limits",
+                  "survives"),
     "Project": ("architecture", "contributing", "how-to-add", "stability", "changelog", "security", "cite"),
 }  # fmt: skip
 """The folders, and the pages that come first in each; others follow by their names."""

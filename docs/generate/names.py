@@ -20,7 +20,7 @@ A name that is not listed here can change without notice: [stability](../project
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Publishing": ("Policy", "scan", "Table", "profile", "Profile", "plan", "Plan", "load_plan", "rehearse",
-                   "publish", "SecretKey"),
+                   "publish", "SecretKey", "SigningKey"),
     "Asking": ("open_release", "Release", "Answer", "JointTable", "Comparison", "Power", "Verification"),
     "Reviewing": ("audit", "Audit", "compare", "MethodComparison", "report", "estimate_risk", "SampledRisks"),
 }  # fmt: skip

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sfumato.publisher.policy import Policy as Policy
     from sfumato.publisher.publish import publish as publish
     from sfumato.publisher.publish import rehearse as rehearse
+    from sfumato.publisher.signing import SigningKey as SigningKey
     from sfumato.publisher.table import Table as Table
     from sfumato.publisher.table import profile as profile
     from sfumato.publisher.table import scan as scan
@@ -115,6 +116,7 @@ _HOMES = {
     "SecretKey": "values.randomness",
     "SetRequirement": "values.requirement",
     "SfumatoError": "errors",
+    "SigningKey": "publisher.signing",
     "SmallDomain": "methods.small_domain.method",
     "Subset": "methods.subset.method",
     "Suppression": "methods.suppression.method",

@@ -44,6 +44,7 @@ NAMES = [
     "SecretKey",
     "SetRequirement",
     "SfumatoError",
+    "SigningKey",
     "SmallDomain",
     "Subset",
     "Suppression",

@@ -223,9 +223,17 @@ class Release(CountedRelease, Result):
 
         return power(self, by, where, share=share, width=width, target=target, level=level, chance=chance)
 
-    def verify(self, certificate: str | Path | None = None) -> Verification:
-        """Check all that the release alone proves, and a certificate of it: see `sfumato.release.verify`."""
+    def verify(self, certificate: str | Path | None = None, *, signer: str | Path | None = None) -> Verification:
+        """Check all that the release alone proves, and a certificate of it: see `sfumato.release.verify`.
+
+        `signer` is the publisher's public key: then the release must be signed with the private one.
+        """
         from sfumato.release.certificate import load_certificate
+        from sfumato.release.signature import PublicKey
         from sfumato.release.verify.verification import verify
 
-        return verify(self, None if certificate is None else load_certificate(certificate))
+        return verify(
+            self,
+            None if certificate is None else load_certificate(certificate),
+            None if signer is None else PublicKey.load(signer),
+        )

@@ -83,7 +83,7 @@ def rounded_up(x: Fraction) -> str:
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
-Status = Literal["holds", "fails", "needs audit"]
+Status = Literal["holds", "fails", "needs audit", "not checked"]
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,7 @@ def publish(
     engine: Engine = "embedded",
     master: Master = None,
     conf: Conf = None,
+    sign: Annotated[Path | None, typer.Option("--sign", help="Sign with this key (sfumato key --sign).")] = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
@@ -215,6 +216,8 @@ def publish(
     from sfumato.cli.published import Publication
     from sfumato.methods import load_plan
     from sfumato.publisher.publish import check_new, publish, rows_read
+    from sfumato.publisher.signing import SigningKey
+    from sfumato.show.private import no_core_dump
     from sfumato.values.randomness import SecretKey
 
     if seed is not None and key_file is not None:
@@ -225,14 +228,17 @@ def publish(
     if plan_file is not None and shuffle:
         raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
     check_new(output)
-    key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
-    with _opened(table, policy, engine, master, conf) as opened:
-        made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
-        if not as_json and made.figures.announced():
-            say(made.figures.announced())
-        with progress_bar("Publishing", rows_read(made), as_json) as report:
-            release = publish(opened, made, output, key=key, progress=report)
-    told = Publication(output, release.manifest, opened.policy, made.uniqueness)
+    with no_core_dump():
+        key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
+        signing = SigningKey.load(sign) if sign else None
+        with _opened(table, policy, engine, master, conf) as opened:
+            made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
+            if not as_json and made.figures.announced():
+                say(made.figures.announced())
+            with progress_bar("Publishing", rows_read(made), as_json) as report:
+                release = publish(opened, made, output, key=key, sign=signing, progress=report)
+    signer = signing.public.fingerprint if signing else None
+    told = Publication(output, release.manifest, opened.policy, made.uniqueness, signer)
     tell_first(told.summary(), told, as_json, details)
 
 
@@ -259,6 +265,9 @@ def verify(
     certificate: Annotated[
         Path | None, typer.Option("--certificate", help="Also check this certificate (sfumato report --certificate).")
     ] = None,
+    signer: Annotated[
+        Path | None, typer.Option("--signer", help="The publisher's public key: the release must be signed with it.")
+    ] = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
@@ -269,7 +278,7 @@ def verify(
     from sfumato.analyst.release import open_release
 
     opened = open_release(release)
-    result = opened.verify(certificate)
+    result = opened.verify(certificate, signer=signer)
     if as_json:
         print_json(result.to_dict())
     elif details:
@@ -282,16 +291,32 @@ def verify(
         raise typer.Exit(1)
 
 
-def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json: Json = False) -> None:
-    """Make a key file for policies with a record_key.
+def key(
+    file: Annotated[Path, typer.Argument(help="The new key file.")],
+    sign: Annotated[
+        bool, typer.Option("--sign", help="A key for signatures, its public key beside it (FILE.pub).")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a key for record keys, or for signatures.
 
     Keep it secret, and outside every release. With it, values that stay are published alike in later releases of a
     series. This assumes that how long a value lasts says nothing about the value; that is not proved. The plan says
     what it costs where it is not so.
     """
+    from sfumato.publisher.signing import SigningKey, public_file
     from sfumato.values.randomness import SecretKey
 
     check_private(file, "a key")
+    if sign:
+        fingerprint, public = SigningKey.create(file).public.fingerprint, str(public_file(file))
+        if as_json:
+            print_json({"file": str(file), "public_file": public, "fingerprint": fingerprint})
+        else:
+            say(f"Wrote {file}, readable by you alone: anyone who has it can publish in your name.")
+            say(f"Wrote {public}: give it to those who check your releases (sfumato verify --signer).")
+            say(f"Its fingerprint, to compare by another way: {fingerprint}")
+        return
     SecretKey.create(file)
     if as_json:
         print_json({"file": str(file)})

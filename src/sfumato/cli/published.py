@@ -25,10 +25,15 @@ class Publication:
     manifest: Manifest
     policy: Policy
     uniqueness: Uniqueness | None
+    signer: str | None = None  # the fingerprint of the key that signed it
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready values."""
-        return {"folder": str(self.folder), "manifest": self.manifest.model_dump(mode="json")}
+        return {
+            "folder": str(self.folder),
+            "manifest": self.manifest.model_dump(mode="json"),
+            "signer": self.signer,
+        }
 
     def summary(self) -> Screen:
         """Return the first screen: what was published, what is promised, and what to know and do."""
@@ -52,6 +57,8 @@ class Publication:
             yield "NOT FOR RELEASE: drawn from a test seed, which anyone can repeat."
         rows = self.manifest.data.rows
         yield f"Published {rows:,} records to {self.folder} (release {self.manifest.release_id})."
+        if self.signer:
+            yield f"Signed by the key {self.signer}."
         if withheld := self.manifest.withheld:
             yield f"{withheld:,} of {rows + withheld:,} records are withheld ({withheld / (rows + withheld):.1%})."
 

@@ -21,10 +21,11 @@ from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import Plan, check_order
 from sfumato.publisher.derived import as_data, check_derived
+from sfumato.publisher.signing import SigningKey
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
 from sfumato.publisher.whole_or_absent import check_new as check_new
 from sfumato.publisher.whole_or_absent import new_folder
-from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, SIGNATURE_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
 from sfumato.release.manifest import (
     Column,
@@ -57,13 +58,15 @@ def publish(
     *,
     key: SecretKey | None = None,
     format: FormatName | None = None,
+    sign: SigningKey | None = None,
     progress: Progress = no_progress,
 ) -> Release:
     """Carry out the plan and write a release: data, manifest and a README for the analyst.
 
     Without a `key` a fresh one is drawn from the operating system and forgotten. A key from a file
-    (`SecretKey.load`) goes with a record key in the policy, and only with it. `progress` is told of each batch how
-    many rows were read, `rows_read(plan)` in all.
+    (`SecretKey.load`) goes with a record key in the policy, and only with it. With `sign` (`SigningKey.load`) the
+    manifest is signed, so that readers who have the public key can check who published it. `progress` is told of
+    each batch how many rows were read, `rows_read(plan)` in all.
     """
     key = _checked_key(key, table)
     _check_outside(table, Path(folder))
@@ -87,6 +90,9 @@ def publish(
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+        if sign:
+            signature = sign.sign((partial / MANIFEST_NAME).read_bytes())
+            (partial / SIGNATURE_NAME).write_text(signature.to_text(), encoding="ascii", newline="\n")
     return open_release(folder)
 
 

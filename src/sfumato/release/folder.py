@@ -18,6 +18,9 @@ from sfumato.values.text import near_file
 
 MANIFEST_NAME = "manifest.json"
 README_NAME = "README.md"
+SIGNATURE_NAME = "manifest.sig"
+OWN_NAMES = (MANIFEST_NAME, README_NAME, SIGNATURE_NAME)
+"""Files that every release may have, whatever its tables are."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,9 @@ def read_manifest(folder: Path) -> Manifest:
     for name in names:
         if Path(name).name != name or name in ("", ".."):
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)
-    if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
+    if len({*names, *OWN_NAMES}) < len(names) + len(OWN_NAMES):
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
-    for path in (folder / MANIFEST_NAME, folder / README_NAME, *_listed(folder, manifest)):
+    for path in (*(folder / name for name in OWN_NAMES), *_listed(folder, manifest)):
         if path.is_symlink():
             raise ReleaseError(
                 f"{path.name!r} of the release {str(folder)!r} is a link to another file.",

@@ -59,6 +59,12 @@ def _name(partial: Path, path: Path) -> None:
         os.rename(partial, path)
 
 
+def check_no_key(path: Path) -> None:
+    """Raise if there is anything where a new key would be written: what was drawn or signed with it could be lost."""
+    if os.path.lexists(path):
+        raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name.")
+
+
 @contextmanager
 def no_core_dump() -> Iterator[None]:
     """Let the system write no image of the memory if the process crashes: there is a key in it."""
@@ -68,7 +74,8 @@ def no_core_dump() -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    # one byte: too little for a file, and unlike 0 it also keeps Linux from handing the image to a collector of crashes
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
     try:
         yield
     finally:
@@ -98,6 +105,15 @@ def _close_if_empty(path: Path) -> None:
             f"Name a new folder, or close this one to others: chmod 700 {shlex.quote(str(path))}",
         )
     close_to_others(path)
+
+
+def check_closed(path: Path, what: str) -> None:
+    """Raise if others than the owner can read a secret file."""
+    if is_open_to_others(path):
+        raise UsageError(
+            f"Others can read the {what} {str(path)!r} (mode {stat.S_IMODE(path.stat().st_mode):o}).",
+            f"Keep it to yourself: chmod 600 {shlex.quote(str(path))}. If others may have read it, make a new key.",
+        )
 
 
 def is_open_to_others(path: Path) -> bool:

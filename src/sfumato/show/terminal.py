@@ -30,7 +30,7 @@ _STYLES = (
     (re.compile(r"^(FAILS|BROKEN)\b.*"), _RED),
     (re.compile(r"^(HOLDS)\b"), _GREEN),
     (re.compile(r"^ *(holds|kept)(?=  )"), _GREEN),
-    (re.compile(r"^ *(needs audit|higher)(?=  )"), _YELLOW),
+    (re.compile(r"^ *(needs audit|not checked|higher)(?=  )"), _YELLOW),
     (re.compile(r"^ *(! |Warning:|Note:)"), _YELLOW),
     (re.compile(r"^((?:Promise|Attacker|Not covered|Cost|Strength)(?=  ))"), _BOLD),
 )

@@ -15,10 +15,7 @@ record keeps its draw in later releases.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
-import shlex
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -30,7 +27,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import UsageError
-from sfumato.show.private import write_new
+from sfumato.show.private import check_closed, check_no_key, no_core_dump, write_new
 from sfumato.values.arrays import WordArray
 
 KEY_BYTES = 32
@@ -79,7 +76,13 @@ class SecretKey:
     def load(cls, path: str | Path) -> SecretKey:
         """Read a key file: 64 hexadecimal digits, as `sfumato key FILE` writes them."""
         try:
-            secret = bytes.fromhex(Path(path).read_text(encoding="ascii").strip())
+            text = Path(path).read_text(encoding="ascii").strip()
+            if text.startswith("-----BEGIN"):
+                raise UsageError(
+                    f"{str(path)!r} is a key for signatures, not for draws.",
+                    "Pass it by --sign, and by --key-file the one that `sfumato key FILE` wrote without --sign.",
+                )
+            secret = bytes.fromhex(text)
         except FileNotFoundError:
             raise UsageError(f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}") from None
         except (OSError, ValueError):
@@ -89,15 +92,15 @@ class SecretKey:
                 f"{str(path)!r} is not a key file: it must hold 64 hexadecimal digits.",
                 "Give the file that `sfumato key FILE` wrote.",
             )
-        _check_mode(Path(path))
+        check_closed(Path(path), "key file")
         return cls(secret, kept=True)
 
     @staticmethod
     def create(path: str | Path) -> None:
         """Write a new key file that only its owner can read; never overwrite one."""
-        if os.path.lexists(path):
-            raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name.")
-        write_new(Path(path), secrets.token_hex(KEY_BYTES) + "\n")
+        check_no_key(Path(path))
+        with no_core_dump():
+            write_new(Path(path), secrets.token_hex(KEY_BYTES) + "\n")
 
     def words(self, step: Step, file: int, start: int, count: int) -> WordArray:
         """Return the words of rows start .. start+count-1 of a file."""
@@ -153,16 +156,6 @@ class SecretKey:
         """Return every 16-byte row encrypted by itself (the single block function of CBC-MAC)."""
         cipher = Cipher(algorithms.AES256(self.secret), modes.ECB()).encryptor()
         return np.frombuffer(cipher.update(blocks.tobytes()), dtype=np.uint8).reshape(-1, BLOCK).copy()
-
-
-def _check_mode(path: Path) -> None:
-    """Raise if others than the owner can read a key file."""
-    mode = stat.S_IMODE(os.stat(path).st_mode)
-    if os.name == "posix" and mode & 0o077:
-        raise UsageError(
-            f"Others can read the key file {str(path)!r} (mode {mode:o}).",
-            f"Keep it to yourself: chmod 600 {shlex.quote(str(path))}. If others may have read it, make a new key.",
-        )
 
 
 def _first_blocks(step: Step, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

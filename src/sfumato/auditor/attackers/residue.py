@@ -30,9 +30,10 @@ from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
-from sfumato.release.folder import MANIFEST_NAME, manifest_seal
+from sfumato.release.folder import MANIFEST_NAME, SIGNATURE_NAME, manifest_seal
 from sfumato.release.formats import FORMATS
 from sfumato.release.readme import readme
+from sfumato.release.signature import read_signature
 from sfumato.values.arrays import WordArray
 
 PREFIX = 6  # bytes of a token that are looked up; shorter ones occur by chance
@@ -204,10 +205,12 @@ def _known_text(release: Release) -> bytes:
 def _hits(release: Release, tokens: list[bytes], published: set[bytes]) -> set[bytes]:
     """Return the tokens that lie in a file and do not belong there.
 
-    Values that are merged belong in the manifest, which tells what the policy merges, and in no other file.
+    Values that are merged belong in the manifest, which tells what the policy merges, and in no other file. Of a
+    signature every letter comes from the manifest and a key: what it looks like, it looks like by chance.
     """
     manifest = release.folder / MANIFEST_NAME
-    others = sorted(path for path in release.folder.rglob("*") if path.is_file() and path != manifest)
+    told = {manifest, release.folder / SIGNATURE_NAME} if read_signature(release.folder) else {manifest}
+    others = sorted(path for path in release.folder.rglob("*") if path.is_file() and path not in told)
     known = b"\n".join([*sorted(published), *_published_runs(release), _known_text(release)])
     merged = json.dumps(release.manifest.merged, ensure_ascii=False).encode()
     beside = {token for token in _search(others, tokens) if token not in known}

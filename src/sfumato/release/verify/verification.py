@@ -22,14 +22,24 @@ from sfumato.claims.card import Card
 from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
 from sfumato.release.certificate import Certificate
-from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
+from sfumato.release.folder import (
+    MANIFEST_NAME,
+    OWN_NAMES,
+    README_NAME,
+    ReleaseFolder,
+    file_sha256,
+    manifest_seal,
+    value_type,
+)
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
+from sfumato.release.signature import PublicKey
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
+from sfumato.release.verify.signature import signature_checks
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
@@ -59,16 +69,16 @@ class Verification(Result):
     def summary(self, card: Card | None) -> Screen:
         """Return the first screen: whether all holds, what fails or cannot be seen, and the promise, if it holds."""
         named = {status: [check for check in self.checks if check.status == status] for status in get_args(Status)}
-        failed, unseen = named["fails"], named["needs audit"]
+        failed, unseen, left = named["fails"], named["needs audit"], named["not checked"]
         verdict = (
-            f"FAILS: {len(failed)} of {len(self.checks) - len(unseen)} checks. Do not {_distrusted(failed)}."
+            f"FAILS: {len(failed)} of {len(failed) + len(named['holds'])} checks. Do not {_distrusted(failed)}."
             if failed
             else f"HOLDS: all {len(named['holds'])} checks that the release alone can prove."
         )
-        broken = (f"  fails  {check.name}: {check.detail}" for check in failed)
+        told = (f"  {check.status}  {check.name}: {check.detail}" for check in (*failed, *left))
         points = tuple(f"{check.name}: {check.detail}" for check in unseen)
         return Screen(
-            (verdict, *broken, *(["", *card.lines] if card else [])), points, "Needs an audit, with the private table"
+            (verdict, *told, *(["", *card.lines] if card else [])), points, "Needs an audit, with the private table"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,14 +101,16 @@ def _distrusted(failed: Sequence[Check]) -> str:
     return "trust the certificate" if only_certificate else "use the release"
 
 
-def verify(release: ReleaseFolder, certificate: Certificate | None = None) -> Verification:
+def verify(
+    release: ReleaseFolder, certificate: Certificate | None = None, signer: PublicKey | None = None
+) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee in exact integers.
 
-    With a certificate, also whether it is of this release.
+    With a certificate, also whether it is of this release; with a signer, whether they signed it.
     """
     manifest = release.manifest
     hiding = buckets if manifest.in_buckets else drawn
-    checks = [*as_published(release), *stated_checks(manifest)]
+    checks = [*as_published(release), *signature_checks(release, signer), *stated_checks(manifest)]
     if _hold(checks, ("checksum of", "matrix")):
         for look in (hiding.rows, carried):
             try:
@@ -257,7 +269,7 @@ def _listed(what: str, names: Sequence[str]) -> Iterator[str]:
 
 def _folder(release: ReleaseFolder) -> Check:
     """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
-    known = {release.folder / name for name in (MANIFEST_NAME, README_NAME)}
+    known = {release.folder / name for name in OWN_NAMES}
     folders = [release.folder]
     for table, files in _tables(release):
         known |= {release.folder / table.file, *files}
