@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import open_release
+from sfumato.errors import UsageError
 from sfumato.publisher import whole_or_absent
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.whole_or_absent import new_folder
@@ -166,7 +168,7 @@ def left(folder: Path, machine: str, days: float) -> Path:
     """Leave what a run on a machine left when it was killed, so many days ago."""
     own = folder / ".r.partial-00"
     (own / "release").mkdir(parents=True)
-    (own / "lock").write_text(machine)
+    (own / "lock").write_text(f"{machine}\n")
     then = time.time() - days * 86_400
     for path in (own / "release", own / "lock", own):
         os.utime(path, (then, then))
@@ -188,9 +190,61 @@ def test_what_a_run_on_this_machine_left_is_removed_by_whoever_can_take_its_lock
     assert not own.exists()
 
 
+@pytest.mark.parametrize("said", [None, "", "3f2a"], ids=["no lock", "an empty one", "half of one"])
+def test_what_was_killed_before_its_lock_said_whose_it_is_is_removed(said: str | None, folder: Path) -> None:
+    own = folder / ".r.partial-00"
+    own.mkdir()
+    if said is not None:
+        (own / "lock").write_text(said)
+    publish_again(folder)
+    assert not own.exists()
+
+
+def test_such_a_folder_with_anything_in_it_stays(folder: Path) -> None:
+    (folder / ".r.partial-00" / "release").mkdir(parents=True)
+    (folder / ".r.partial-01").mkdir()
+    (folder / ".r.partial-01" / "lock").write_text("3f2a")
+    (folder / ".r.partial-01" / "mine").write_text("")
+    publish_again(folder)
+    assert {".r.partial-00/release", ".r.partial-01/mine"} <= set(listing(folder))
+
+
+@pytest.mark.parametrize("moment", ["open", "write"])
+def test_a_run_that_loses_its_folder_before_it_is_locked_begins_another(
+    moment: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = getattr(os, moment)
+
+    def late(*args: object) -> object:
+        monkeypatch.undo()  # once
+        for own in folder.glob(".r.partial-*"):
+            shutil.rmtree(own)
+        return through(*args)
+
+    monkeypatch.setattr(os, moment, late)
+    with new_folder(folder / "r") as partial:
+        (partial / "x").write_text("")
+    assert listing(folder) == ["policy.toml", "r", "r/x", "t.parquet"]
+
+
+def test_a_release_whose_name_did_not_reach_the_disk_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    through = whole_or_absent.to_disk
+
+    def fail(path: Path) -> None:
+        if path == folder:
+            raise OSError(5, "Input/output error")
+        through(path)
+
+    monkeypatch.setattr(whole_or_absent, "to_disk", fail)
+    with pytest.raises(UsageError, match=r"written and whole, but its disk does not confirm.*Input/output error"):
+        publish_again(folder)
+    monkeypatch.undo()
+    assert [c.name for c in open_release(folder / "r").verify().checks if c.status == "fails"] == ["secret key"]
+
+
 def test_a_link_in_the_place_of_a_folder_is_not_followed(folder: Path) -> None:
     (folder / "mine").mkdir()
-    (folder / "mine" / "lock").write_text(whole_or_absent._machine())
+    (folder / "mine" / "lock").write_text(f"{whole_or_absent._machine()}\n")
     (folder / ".r.partial-00").symlink_to(folder / "mine")
     publish_again(folder)
     assert (folder / "mine" / "lock").exists()

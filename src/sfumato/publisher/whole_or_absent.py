@@ -7,6 +7,9 @@
 Another run may remove such a folder if it can take its lock. Locks are those of one kernel: containers share them,
 other machines on the same disk perhaps not. So what another machine began (told by the boot id in `lock`) stays until
 nothing in it has changed for days.
+
+A run that is killed before its lock says whose it is leaves a folder with nothing in it. Such a folder is removed by
+anyone: a run that lives and loses it so begins another.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -29,6 +33,8 @@ except ImportError:  # no such locks here: then only what is old is removed
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "lock"
+END = b"\n"
+"""Of what a lock says: without it, its run was killed while it wrote that."""
 DAYS = 7
 """After which a folder is taken for abandoned whose owner cannot be asked."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -50,32 +56,62 @@ def new_folder(folder: Path) -> Iterator[Path]:
     check_new(folder)
     prefix = f".{folder.name}.partial-"
     _remove_abandoned(folder.parent, prefix)
-    with _told(folder.parent), _locked(folder.parent / f"{prefix}{release_id()}") as own:
+    with _told(folder.parent), _locked(folder.parent, prefix) as own:
         partial = own / "release"
-        partial.mkdir()
         yield partial
         for file in (*partial.rglob("*"), partial):
             to_disk(file)
         os.rename(partial, folder)
+        _settle(folder)
+
+
+def _settle(folder: Path) -> None:
+    """Bring a release's name to the disk; if that fails the release is there all the same, and may not stay."""
+    try:
         to_disk(folder.parent)
+    except OSError as problem:
+        raise UsageError(
+            f"The release {str(folder)!r} is written and whole, but its disk does not confirm that it will stay: "
+            f"{problem.strerror or problem}.",
+            f"Check the disk, then `sfumato verify {shlex.quote(str(folder))}`.",
+        ) from None
 
 
 @contextmanager
-def _locked(own: Path) -> Iterator[Path]:
-    """Make a folder of one's own with a lock in it that is held; remove both in the end."""
-    handle = None
+def _locked(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder of one's own, with a lock in it that is held and a folder to write into; remove all in the end."""
+    own, handle = _begun(parent, prefix)
     try:
-        own.mkdir(mode=0o700)
-        handle = os.open(own / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        if fcntl is not None:
-            with suppress(OSError):  # a disk without locks: age tells
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(handle, _machine().encode())
         yield own
     finally:
         shutil.rmtree(own, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
+        os.close(handle)
+
+
+def _begun(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Return a folder of one's own and the handle of its lock; begin again if somebody took it for nothing."""
+    while True:
+        own, handle = parent / f"{prefix}{release_id()}", None
+        own.mkdir(mode=0o700)
+        try:
+            handle = os.open(own / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if fcntl is not None:
+                with suppress(OSError):  # a disk without locks: age tells
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write_all(handle, _machine().encode() + END)
+            (own / "release").mkdir()
+            return own, handle
+        except BaseException as problem:
+            shutil.rmtree(own, ignore_errors=True)
+            if handle is not None:
+                os.close(handle)
+            if not isinstance(problem, FileNotFoundError) or not parent.is_dir():
+                raise
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(handle, content) :]
 
 
 @contextmanager
@@ -110,8 +146,32 @@ def to_disk(path: Path) -> None:
 def _remove_abandoned(folder: Path, prefix: str) -> None:
     """Remove what killed runs left."""
     for left in folder.glob(f"{glob.escape(prefix)}*"):
-        if not left.is_symlink() and _is_abandoned(left):
+        if left.is_symlink():
+            continue
+        if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
+        else:
+            _remove_if_nothing(left)
+
+
+def _remove_if_nothing(left: Path) -> None:
+    """Remove a folder that nobody's lock is in yet: only if it holds nothing else."""
+    with suppress(OSError):
+        if not _is_said(left / LOCK):
+            (left / LOCK).unlink(missing_ok=True)
+            left.rmdir()
+
+
+def _is_said(lock: Path) -> bool:
+    """Whether a lock is held, or says in full whose it is."""
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return any(lock.parent.iterdir())
+    try:
+        return not _can_lock(handle) or os.read(handle, 1000).endswith(END)
+    finally:
+        os.close(handle)
 
 
 def _is_abandoned(left: Path) -> bool:
@@ -119,7 +179,7 @@ def _is_abandoned(left: Path) -> bool:
     with suppress(OSError):
         handle = os.open(left / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         try:
-            return _can_lock(handle) and (os.read(handle, 1000).decode() == _machine() or _is_old(left))
+            return _can_lock(handle) and (os.read(handle, 1000) == _machine().encode() + END or _is_old(left))
         finally:
             os.close(handle)
     return _is_old(left)
