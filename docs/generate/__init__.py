@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import attackers, cards, commands, errors, methods, names, survived
+from docs.generate import attackers, cards, commands, errors, methods, names, survived, vectors
 
 ROOT = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
@@ -19,6 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/python.md": names.page,
     "docs/reference/errors.md": errors.page,
     "docs/reference/survives.md": survived.page,
+    "docs/reference/randomness-vectors.json": vectors.text,
     "docs/review/threat-model.md": attackers.page,
     "docs/methods/index.md": methods.page,
     **cards.pages(),
