@@ -132,8 +132,11 @@ def _told(parent: Path) -> Iterator[None]:
 
 
 def to_disk(path: Path) -> None:
-    """Bring a file or a folder to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Bring a file or a folder to the disk; a folder only where the system can open one (Windows cannot)."""
+    if os.name == "nt" and path.is_dir():
+        return
+    # Windows brings to the disk only what may be written
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -177,7 +180,7 @@ def _is_said(lock: Path) -> bool:
 def _is_abandoned(left: Path) -> bool:
     """Whether nobody can be writing there: its lock can be taken on the machine that began it, or it is old."""
     with suppress(OSError):
-        handle = os.open(left / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        handle = os.open(left / LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
             return _can_lock(handle) and (os.read(handle, 1000) == _machine().encode() + END or _is_old(left))
         finally:
