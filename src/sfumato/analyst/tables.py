@@ -146,6 +146,40 @@ def unbiased_table(release: CountedRelease, columns: Sequence[str]) -> tuple[tup
     return axes, _filled(_flat_cells(counted, shape), counted.unbiased(), shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Finest:
+    """Unbiased counts of the hidden columns in every group of the others that occurs.
+
+    Estimates are sums over published rows, so that those of any fewer columns are sums of these: the rows are counted
+    once for all of them.
+    """
+
+    groups: tuple[Key, ...]
+    hidden: tuple[Axis, ...]
+    counts: FloatArray  # [groups, cells]; NaN where the release does not tell one
+
+    @classmethod
+    def of(cls, release: CountedRelease, columns: Sequence[str]) -> Finest:
+        """Estimate all that occurs of some columns."""
+        counted = Counted.of(release, tuple(columns), "", "inverse", "table", LEVEL)
+        parts = {part.name: part.values for part in counted.domain.parts}
+        hidden = tuple(Axis(name, parts[name]) for name in counted.cells.asked)
+        return cls(counted.figures.tally.keys, hidden, counted.unbiased())
+
+    def table(self, columns: Sequence[str]) -> tuple[tuple[Axis, ...], FloatArray]:
+        """Return what `unbiased_table` does, for some of its columns with all hidden ones."""
+        keys = [key for key in self.groups if key.name in columns]
+        axes = (*(Axis(key.name, key.values) for key in keys), *self.hidden)
+        shape, cells = [len(axis.values) for axis in axes], self.counts.shape[1]
+        place = np.zeros(len(self.counts), dtype=np.int64)
+        for key in keys:
+            place = place * len(key.values) + key.codes
+        flat = (place[:, None] * cells + np.arange(cells)).ravel()
+        counts = np.bincount(flat, self.counts.ravel(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+        order = [[axis.name for axis in axes].index(name) for name in columns]
+        return tuple(axes[k] for k in order), counts.transpose(order)
+
+
 def _counted(
     release: CountedRelease, columns: str | Sequence[str], where: str, method: Estimator, target: Target, level: float
 ) -> tuple[Counted, tuple[Axis, ...]]:

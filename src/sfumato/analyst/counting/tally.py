@@ -31,6 +31,8 @@ Detail = Literal["whole", "chosen", "values"]
 Truths = tuple[bool | None, ...]
 MOST_CELLS = 30_000_000
 """Numbers that one sum may consist of: 240 MB."""
+MOST_NUMBERS = 1 << 62
+"""Combinations that can be numbered as they are."""
 
 
 @dataclass(frozen=True, order=True)
@@ -241,10 +243,13 @@ def distinct(keys: Sequence[Key], rows: int) -> tuple[tuple[Key, ...], IntArray]
 
 def unique_rows(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntArray]]:
     """Return the number of each row's combination among the different ones, and these, sorted."""
-    combined = np.zeros(rows, dtype=np.int64)
+    combined, space = np.zeros(rows, dtype=np.int64), 1
     radix = [int(column.max(initial=0)) + 1 for column in columns]
     for size, column in zip(radix, columns, strict=True):
-        combined = np.unique(combined, return_inverse=True)[1] * size + column  # by rank, which keeps them small
+        if space * size > MOST_NUMBERS:
+            different, combined = np.unique(combined, return_inverse=True)  # by rank, which keeps them small
+            space = different.size
+        combined, space = combined * size + column, space * size
     _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
     return inverse.reshape(-1), [column[first] for column in columns]
 

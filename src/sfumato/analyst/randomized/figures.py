@@ -63,7 +63,11 @@ class Figures(Estimates):
     floored: bool = True  # whether classes that few rows have count for what is due by chance, in variances
 
     def total(self, number: Number) -> FloatArray:
-        return self._summed(number, lambda weights, sums, likely: weights(number).totals(sums))
+        added = np.zeros((self.tally.groups, self.size))
+        for chosen, table, weights in self._selections:  # no chance matters here, and to work it out takes longer
+            sums = self.tally.sums[number.summed(self.tally.weight)][table][chosen]
+            added[self.tally.group_of[chosen]] += self._scored(weights, table)(number).totals(sums)
+        return added
 
     def magnitude(self, number: Number) -> FloatArray:
         score = number.score(self.channel.domain)

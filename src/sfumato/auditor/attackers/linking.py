@@ -37,6 +37,7 @@ from sfumato.auditor.finding import (
     Nearest,
     held_to,
     largest_at,
+    largest_first,
     most_exposed,
     named,
     settled,
@@ -117,7 +118,7 @@ def risk_finding(
     cells = cell_risks(table, channels, limit, name)
     worst, nearest = cells.worst, cells.nearest
     bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
-    order = np.argsort(-settled(np.where(cells.records > 0, cells.risks, 0.0)), kind="stable")
+    order = largest_first(settled(np.where(cells.records > 0, cells.risks, 0.0)))
     knows, measured = RISKS[name]
     return Finding(
         attacker=name,

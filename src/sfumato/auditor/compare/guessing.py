@@ -203,12 +203,14 @@ def _from_pairs(
         except SfumatoError:
             return None
         told = np.log(table / table.sum(axis=0))[codes[names[0]]]
-        found = told if found is None else found + told
+        found = told if found is None else np.add(found, told, out=found)
     if found is None:
         return None
-    found = found + logs
-    beliefs = np.exp(found - found.max(axis=1, keepdims=True))
-    return np.asarray(beliefs / beliefs.sum(axis=1, keepdims=True))
+    found += logs
+    found -= found.max(axis=1, keepdims=True)
+    beliefs: FloatArray = np.exp(found, out=found)
+    beliefs /= beliefs.sum(axis=1, keepdims=True)
+    return beliefs
 
 
 # --- rows with randomized quasi-identifiers ---------------------------------------------------------------------------

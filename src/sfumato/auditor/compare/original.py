@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.analyst.tables import Axis, unbiased_table
+from sfumato.analyst.tables import Axis, Finest, unbiased_table
 from sfumato.auditor.codes import ColumnCodes, combined, cross_counts, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.distances import distances
@@ -32,6 +32,7 @@ from sfumato.values.randomness import simulation
 
 MOST_CELLS = 3_000_000  # of a table that is compared
 MOST_BELIEFS = 30_000_000  # combinations of quasi-identifiers that occur, times values
+MOST_COUNTED = 16_000_000  # combinations that occur, times what can be published: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,10 @@ class Original:
     @property
     def sensitive(self) -> tuple[str, ...]:
         return tuple(self.table.schema.names("sensitive"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.quasi_identifiers, *self.sensitive)
 
     @property
     def rows(self) -> int:
@@ -105,6 +110,11 @@ class Original:
 
     def combinations(self, names: Sequence[str]) -> int:
         return int(self.numbered(names).max()) + 1
+
+    @cached_property
+    def groups(self) -> int:
+        """How many combinations of the quasi-identifiers occur."""
+        return self.combinations(self.quasi_identifiers)
 
     def together(self) -> IntArray:
         """Return how many people with the same quasi-identifiers have each value: [combination, value]."""
@@ -262,10 +272,13 @@ def of_release(original: Original, release: Release) -> Estimates:
     """Return the estimates of an analyst who has the release; each table is estimated once."""
     made: dict[Names, FloatArray] = {}
     read = as_written(release)
+    table: Callable[[Names], tuple[tuple[Axis, ...], FloatArray]] = partial(unbiased_table, read)
+    if _is_small(original, release) and not np.isnan((finest := Finest.of(read, original.names)).counts).any():
+        table = finest.table
 
     def estimates(names: Names) -> FloatArray:
         if names not in made:
-            made[names] = original.placed(*unbiased_table(read, names))
+            made[names] = original.placed(*table(names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
                 raise SingularMatrix(
                     f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "
@@ -275,6 +288,14 @@ def of_release(original: Original, release: Release) -> Estimates:
         return made[names]
 
     return estimates
+
+
+def _is_small(original: Original, release: Release) -> bool:
+    """Whether all columns together, of which others are sums, are sooner estimated than each table by itself."""
+    if release.manifest.kind == "response":  # which has rows for combinations that no record has
+        return False
+    published = [mechanism.published.size for mechanism in release.manifest.mechanism_values]
+    return original.groups * max(original.values, math.prod(published)) <= MOST_COUNTED
 
 
 def of_independence(original: Original) -> Estimates:

@@ -53,8 +53,12 @@ class Walk(ABC):
     def step(self, beliefs: FloatArray) -> FloatArray:
         """Return the mean of what the rows tell, combination by combination; one without a row keeps its beliefs."""
         told = self._told(beliefs)
-        weight = told.sum(axis=1, keepdims=True)
-        return np.where(weight > 0, told / np.where(weight > 0, weight, 1), beliefs)
+        weight = told.sum(axis=1)
+        empty = np.flatnonzero(~(weight > 0))
+        weight[empty] = 1
+        told /= weight[:, None]
+        told[empty] = beliefs[empty]
+        return told
 
     def steps(self, start: FloatArray, stops: Sequence[int]) -> list[FloatArray]:
         """Return the beliefs after so many steps as each of `stops` says, which rise; all start from the same ones."""
@@ -108,12 +112,18 @@ class _OnAll(Walk):
         from scipy.sparse import csr_array
 
         weights, block = np.zeros_like(self.numbers), max(1, BLOCK // self.chances.shape[1])
+        believed, shown = np.empty((2, block, self.chances.shape[1]))  # used again: new ones would be cleared each time
         for first in range(0, self.numbers.size, block):
             part = slice(first, first + block)
-            due = np.einsum("pu,pu->p", beliefs[self.groups[part]], self.chances[self.outputs[part]])
+            groups, outputs = self.groups[part], self.outputs[part]
+            np.take(beliefs, groups, axis=0, out=believed[: groups.size], mode="clip")
+            np.take(self.chances, outputs, axis=0, out=shown[: groups.size], mode="clip")
+            due = np.einsum("pu,pu->p", believed[: groups.size], shown[: groups.size])
             np.divide(self.numbers[part], due, out=weights[part], where=due > 0)
         shape = (self.combinations, len(self.chances))
-        return np.asarray(csr_array((weights, self.outputs, self._starts), shape=shape) @ self.chances) * beliefs
+        told = np.asarray(csr_array((weights, self.outputs, self._starts), shape=shape) @ self.chances)
+        told *= beliefs
+        return told
 
     @cached_property
     def _starts(self) -> IntArray:

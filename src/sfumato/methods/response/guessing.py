@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.methods.response.joint import Channel, JointTable, product
+from sfumato.methods.response.joint import Channel, JointTable, Mix, product
 from sfumato.values.arrays import FloatArray, IntArray
 
 GAP = 1e-3  # nats below the maximum of log L at which iterative Bayes stops before
@@ -65,9 +65,9 @@ def estimates(
 
     x <- x g,  g = P^T (o / P x);  log L is at most n (max g - 1) below its maximum. Within GAP of it, x stays.
     It starts half way between the release and equal counts. Half the digits (`precision`) take a third of the time: a
-    guess needs no more.
+    guess needs no more. A factor of P leaves g as it is, so that of each channel the diagonal is taken as 1.
     """
-    forward = [channel.forward for channel in channels]
+    forward = [Mix(1.0, spread / own) if own else Mix(own, spread) for own, spread in (c.forward for c in channels)]
     x: Any = ((released + released.mean()) / 2).astype(precision)
     n = float(released.sum())
     there, ratio = np.flatnonzero(released), np.zeros_like(x)  # most cells of a large table have no row

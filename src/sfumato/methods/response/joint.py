@@ -37,6 +37,7 @@ of the number of quasi-identifiers: 1.1 h for 13 of 4 values, 4.4 h for 26 of 2.
 ARRAYS = 12  # arrays of all cells that a search holds at a time, at most; measured
 SECONDS = 7e-9  # time of a product, for each cell and axis; measured
 LONGEST_WAIT = 1000  # hours beyond which a refusal tells no time: the domain is too large, not the machine too slow
+MOST_NUMBERED = 1 << 62  # cells that can be numbered
 SLAB = 1 << 17  # cells of an array, one megabyte, from which on it does not stay in the cache as a whole
 SEARCH = 25  # evaluations that a search takes, for each attribute; measured
 
@@ -73,14 +74,14 @@ class JointTable:
     @classmethod
     def from_cells(cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike) -> JointTable:
         """Return the table of its occupied cells (a code for each quasi-identifier, then the sensitive one)."""
-        groups, place = np.unique(cells[:, :-1], axis=0, return_inverse=True)
+        groups, place = distinct_rows(cells[:, :-1], sizes[:-1])
         if len(groups) * sizes[-1] > MOST_CELLS:
             raise Infeasible(
                 f"{len(groups):,} groups times {sizes[-1]:,} sensitive values are more than {MOST_CELLS:,} numbers.",
                 "Bin or merge sensitive values, or quasi-identifiers.",
             )
         table = np.zeros((len(groups), sizes[-1]))
-        np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
+        np.add.at(table, (place, cells[:, -1]), np.asarray(counts, dtype=np.float64))
         return cls(tuple(sizes), groups.astype(np.int64), table)
 
     @cached_property
@@ -255,6 +256,20 @@ class Channel:
 Channels = tuple[Channel, ...]
 
 
+def distinct_rows(codes: IntArray, sizes: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """Return the rows that occur, in their order, and which of them each row is.
+
+    >>> rows, place = distinct_rows(np.array([[1, 0], [0, 2], [1, 0]]), (2, 3))
+    >>> rows.tolist(), place.tolist()
+    ([[0, 2], [1, 0]], [1, 0, 1])
+    """
+    if math.prod(sizes) >= MOST_NUMBERED or not sizes:  # numbers are sorted much sooner than rows
+        rows, place = np.unique(codes, axis=0, return_inverse=True)
+        return rows, place.ravel()
+    _, first, place = np.unique(np.ravel_multi_index(codes.T, sizes), return_index=True, return_inverse=True)
+    return codes[first], place
+
+
 def untouched(sizes: Sequence[int]) -> Channels:
     """Return the channels that change nothing."""
     return tuple(Channel(d, 1.0, 0.0) for d in sizes)
@@ -288,7 +303,8 @@ def _mix(y: FloatArray, mixes: Sequence[Mix], first: int) -> None:
             continue
         total = np.add.reduce(y, axis, keepdims=True)  # as y.sum, at half its cost on small arrays
         total *= spread
-        y *= own
+        if own != 1:
+            y *= own
         y += total
 
 
