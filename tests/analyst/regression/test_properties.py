@@ -181,7 +181,7 @@ def test_blocks_of_few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks are of a size that fits; how many there are changes nothing."""
     model, published = covariate_of_four(np.random.default_rng(6))
     expected = fit(model.source(published))
-    set_constants(monkeypatch, "sfumato.analyst.regression", NUMBERS_AT_ONCE=50, MOST_PAIRS=10)
+    set_constants(monkeypatch, "sfumato.analyst.regression", NUMBERS_AT_ONCE=50)
     same(expected, fit(model.source(published)))
 
 

@@ -5,25 +5,27 @@ With N_gk the sum of omega b_rk over the cells r of the pattern, and M_gk that o
 
     U = sum N psi        H = sum N h        V = sum_r omega_r^2 (sum_k b_rk psi_gk)(..)'        S = sum M psi psi'
 
-V needs the cells; where many share a pattern, V = sum_g psi_g' W_g psi_g with W_g = sum_r omega_r^2 b_r b_r'.
+V needs the cells. Where the design does not depend on the state, psi = (Y - mu) (x) v, both are sums over patterns of
+v v' times moments of the pseudo-outcome sum_k b_rk Y_k, which are summed once. Else cells with the same b are a class,
+and sum_k b_k psi_gk is formed once for each pattern and class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
 
 import numpy as np
 
+from sfumato.analyst.regression.crossproducts import Crossed, summed_by
 from sfumato.analyst.regression.families import Family
 from sfumato.analyst.regression.problem import Cells
 from sfumato.values.arrays import FloatArray, IntArray
 
 NUMBERS_AT_ONCE = 2_000_000
 """Of psi, states and coefficients together: what a block has at most in memory."""
-MOST_PAIRS = 4_000_000
-"""Numbers of W."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +66,30 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
+class Moments:
+    """sum_r omega_r^2 z_r z_r' of each pattern, z = (sum_k b u, sum_k b u Y): u is 1 where psi counts, else 0."""
+
+    ones: FloatArray  # (G,)
+    mixed: FloatArray  # (G, equations)
+    squares: FloatArray  # (G, equations, equations)
+
+    def __sub__(self, other: Moments) -> Moments:
+        return Moments(self.ones - other.ones, self.mixed - other.mixed, self.squares - other.squares)
+
+    def around(self, mu: FloatArray) -> FloatArray:
+        """Return the sum of omega^2 (y - u mu)(y - u mu)' of each pattern, for means (G, equations)."""
+        crossed = self.mixed[:, :, None] * mu[:, None, :]
+        return self.squares - crossed - np.swapaxes(crossed, 1, 2) + self.ones[:, None, None] * _outer(mu)
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Cells, with what is summed over those of a pattern once and for all."""
 
     cells: Cells
     family: Family
+    passing: bool = False  # whether it is let go after a few sums
+    _last: dict[str, FloatArray] = field(default_factory=dict)
 
     # --- what does not depend on coefficients ------------------------------------------------------------------------
 
@@ -123,19 +144,60 @@ class Block:
         return self.summed(self.cells.squares[:, None] * self.cells.weights)
 
     @cached_property
-    def pairs(self) -> FloatArray | None:
-        """W, where it is smaller than the cells are."""
-        cells, (G, K) = self.cells, self.shape
-        if cells.pattern is None or cells.count.size <= G or G * K * K > MOST_PAIRS:
+    def crossed(self) -> Crossed:
+        """The design with a row for each pattern, and state if it depends on it."""
+        return Crossed(_flat(self.cells.design), self.passing)
+
+    @cached_property
+    def _alike(self) -> tuple[IntArray, IntArray] | None:
+        """The patterns but one of those that differ only in their outcome, and which of these each pattern is like."""
+        if not self.told_apart or self.cells.pattern is None or self.cells.offset is not None:
             return None
-        pairs = np.empty((G, K, K))
-        for k in range(K):
-            pairs[:, k] = _by(cells.pattern, (cells.squares * cells.weights[:, k])[:, None] * cells.weights, G)
-        return pairs
+        first, like = equal_rows(self.cells.design.reshape(self.patterns, -1))
+        return (first, like) if 4 * first.size <= 3 * self.patterns else None
+
+    @cached_property
+    def _crossed_once(self) -> Crossed:
+        return self.crossed if self._alike is None else Crossed(_flat(self.cells.design[self._alike[0]]))
+
+    def _once(self, amount: FloatArray) -> FloatArray:
+        """Return sums of (G, K, ...) over patterns that are alike, with a row for each of `_crossed_once`."""
+        if self._alike is None:
+            return amount.reshape(-1, *amount.shape[2:])
+        first, like = self._alike
+        summed = summed_by(like, amount.reshape(len(like), -1).T, first.size)
+        return summed.reshape(-1, *amount.shape[2:])
+
+    @cached_property
+    def classes(self) -> tuple[FloatArray, IntArray]:
+        """The different rows of b, and which one a cell has."""
+        first, number = equal_rows(self.cells.weights)
+        return self.cells.weights[first], number
+
+    @cached_property
+    def _moments(self) -> tuple[Moments, Moments]:
+        """Those of the cells, and those of the states, with omega^2 b for each: where the design knows no states."""
+        used = np.ones((1, 1)) if self.used is None else self.used
+        Y = self.indicated * used[..., None]
+        one, y = self.tilde(np.broadcast_to(used, self.shape)[..., None])[:, 0], self.tilde(self._of_states(Y))
+        squares = self.cells.squares
+        parts = (squares * one**2, (squares * one)[:, None] * y, squares[:, None, None] * _outer(y))
+        of_states = (self.squared.sum(axis=1), *(_weighted_sum(self.squared, a) for a in (Y, _outer(Y))))
+        return Moments(*map(self._by_pattern, parts)), Moments(*of_states)
+
+    def _of_states(self, amount: FloatArray) -> FloatArray:
+        return np.broadcast_to(amount, (*self.shape, *amount.shape[2:]))
+
+    def _by_pattern(self, amount: FloatArray) -> FloatArray:
+        """Return sums over the cells of each pattern of (R, ...)."""
+        if self.cells.pattern is None:
+            return amount
+        columns = amount.reshape(len(amount), -1)
+        return summed_by(self.cells.pattern, columns.T, self.patterns).reshape(self.patterns, *amount.shape[1:])
 
     def summed(self, amount: FloatArray) -> FloatArray:
         """Return sums of (R, K) over the cells of each pattern, 0 where psi is."""
-        total = amount if self.cells.pattern is None else _by(self.cells.pattern, amount, self.patterns)
+        total = self._by_pattern(amount)
         return total if self.used is None else total * self.used
 
     @cached_property
@@ -157,36 +219,60 @@ class Block:
         outcome = N[..., None] * self.indicated if self.told_apart else (N[:, None, :] @ self.indicated)
         base = float((N * self.family.base(self.cells.outcome)).sum())
         if not self.told_apart:
-            N, size = N @ np.ones(N.shape[1]), size @ np.ones(N.shape[1])
-        e = self.family.equations
-        return Weighted(N.reshape(-1), np.ascontiguousarray(outcome).reshape(-1, e), size.reshape(-1), base)
+            N, size = (np.sum(amount, axis=1, keepdims=True) for amount in (N, size))
+        return Weighted(self._once(N), self._once(outcome), self._once(size), base)
 
     # --- at given coefficients ---------------------------------------------------------------------------------------
 
     def predictor(self, beta: FloatArray, design: FloatArray | None = None) -> FloatArray:
         """Return eta, (G, K or 1, equations)."""
-        design = self.cells.design if design is None else design
-        eta = (_flat(design) @ beta.reshape(self.family.equations, -1).T).reshape(*design.shape[:2], -1)
+        crossed, shape = self.crossed, self.cells.design.shape
+        if design is not None:
+            crossed, shape = Crossed(_flat(design)), design.shape
+        eta = crossed.times(beta.reshape(self.family.equations, -1).T).reshape(*shape[:2], -1)
         return eta if self.cells.offset is None else eta + self.cells.offset[..., None]
+
+    def mean(self, beta: FloatArray) -> FloatArray:
+        """Return mu, (G, K or 1, equations); where it was asked last it is kept."""
+        once = self._mean_once(beta)
+        return once.reshape(self.patterns, -1, once.shape[1]) if self._alike is None else self._of_alike(once)
+
+    def _of_alike(self, amount: FloatArray) -> FloatArray:
+        assert self._alike is not None
+        first, like = self._alike
+        return amount.reshape(first.size, -1, amount.shape[1])[like]
+
+    def _mean_once(self, beta: FloatArray) -> FloatArray:
+        """Return mu of each row of `_crossed_once`; that of the coefficients that were asked last is kept."""
+        if "beta" not in self._last or not np.array_equal(self._last["beta"], beta):
+            self._last.update(beta=beta.copy(), mean=self.family.mean(self._eta_once(beta)))
+        return self._last["mean"]
+
+    def _eta_once(self, beta: FloatArray) -> FloatArray:
+        eta = self._crossed_once.times(beta.reshape(self.family.equations, -1).T)
+        if self.cells.offset is None:
+            return eta
+        states = self.cells.design.shape[1]
+        return eta + np.broadcast_to(self.cells.offset, (self.patterns, states)).reshape(-1, 1)
 
     def sums(self, beta: FloatArray, share: float = 1.0) -> Sums:
         """Return U, H and the scale; of the naive fit where `share` is 0."""
-        mu = _flat(self.family.mean(self.predictor(beta)))
-        weighted, design, weight = self.weighted(share), _flat(self.cells.design), self.family.weight(mu)
+        mu, crossed = self._mean_once(beta), self._crossed_once
+        weighted, weight = self.weighted(share), self.family.weight(mu)
         residual = weighted.outcome - weighted.rows[:, None] * mu
-        information = gram(design, weight * weighted.rows[:, None, None])
-        return Sums((residual.T @ design).ravel(), information, self._scale(weighted, weight, information))
+        information = gram(crossed, weight * weighted.rows[:, None, None])
+        score = crossed.across(residual).T.ravel()
+        return Sums(score, information, self._scale(weighted, weight, information))
 
     def _scale(self, weighted: Weighted, weight: FloatArray, information: FloatArray) -> FloatArray:
         """Return the sum of |b| h_jj; where the design does not depend on the state nothing cancels, and H has it."""
         if not self.told_apart and self.used is None:
             return np.diag(information)
-        diagonal = np.einsum("nee->ne", weight) * weighted.size[:, None]
-        return np.asarray((diagonal.T @ _flat(self.cells.design) ** 2).ravel())
+        return self._crossed_once.squared.across(np.einsum("nee->ne", weight) * weighted.size[:, None]).T.ravel()
 
     def residual(self, beta: FloatArray) -> FloatArray:
         """Return Y - mu, (G, K, equations); 0 where psi is."""
-        mu = self.family.mean(self.predictor(beta))
+        mu = self.mean(beta)
         residual = np.broadcast_to(self.indicated - mu, (*self.shape, mu.shape[-1]))
         return residual if self.used is None else residual * self.used[..., None]
 
@@ -197,54 +283,72 @@ class Block:
 
     def curvature(self, beta: FloatArray, directions: FloatArray) -> FloatArray:
         """Return u'h u for the columns u of `directions`, (G, K, directions)."""
-        weight = self.family.weight(self.family.mean(self.predictor(beta)))
-        along = directions.reshape(self.family.equations, -1, directions.shape[1])
-        moved = np.einsum("gkp,epu->gkeu", self.cells.design, along)
+        weight = self.family.weight(self.mean(beta))
+        moved = np.stack([self.along(u) for u in directions.T], axis=-1)  # (G, K or 1, equations, directions)
         curvature = np.einsum("gkef,gkeu,gkfu->gku", weight, moved, moved)
         spread = np.broadcast_to(curvature, (*self.shape, curvature.shape[-1]))
         return spread if self.used is None else spread * self.used[..., None]
 
     def log_likelihood(self, beta: FloatArray, share: float = 1.0) -> float:
         """Return the sum of N log p(Y | eta)."""
-        eta, weighted = self.predictor(beta), self.weighted(share)
-        total = (weighted.outcome * _flat(eta)).sum() - weighted.rows @ self.family.cumulant(eta).reshape(-1)
+        eta, weighted = self._eta_once(beta), self.weighted(share)
+        total = (weighted.outcome * eta).sum() - weighted.rows @ self.family.cumulant(eta)
         return float(total) + weighted.base
 
     def reach(self, step: FloatArray) -> float:
         """Return how far a step moves any linear predictor."""
-        moved = _flat(self.cells.design) @ step.reshape(self.family.equations, -1).T
+        moved = self._crossed_once.times(step.reshape(self.family.equations, -1).T)
         return float(np.abs(moved).max(initial=0))
 
     # --- noise -------------------------------------------------------------------------------------------------------
 
     def score_noise(self, beta: FloatArray) -> Noise:
         """Return the covariance of U."""
-        if self.told_apart or self.cells.draw is not None or self.cells.cluster is not None:
-            return self.noise(self.psi(beta))
-        residual, design = self.residual(beta), self.cells.design[:, 0]
-        within = np.swapaxes(self.squared[..., None] * residual, 1, 2) @ residual
-        population = gram(design, self._residual_pairs(residual))
-        return Noise(population - gram(design, within), population)
+        if not self._is_plain:
+            return reduce(add, (part.noise(part.psi(beta)) for part in self.parts()))
+        table, population = self._residual_noise(beta)
+        return Noise(gram(self.crossed, table), gram(self.crossed, population))
 
-    def _residual_pairs(self, residual: FloatArray) -> FloatArray:
-        """Return the sum of omega^2 (sum_k b residual)(..)' over the cells of each pattern."""
-        if self.pairs is not None:
-            return np.asarray(np.einsum("gke,gkf->gef", residual, self.pairs @ residual))
-        mean = self.tilde(residual)
-        products = self.cells.squares[:, None, None] * mean[:, :, None] * mean[:, None, :]
-        if self.cells.pattern is None:
-            return np.asarray(products)
-        summed = _by(self.cells.pattern, products.reshape(mean.shape[0], -1), self.patterns)
-        return summed.reshape(-1, *products.shape[1:])
+    def _residual_noise(self, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of squared residuals of each pattern that table and population have, (G, e, e)."""
+        mu = self.mean(beta)[:, 0]
+        of_cells, of_states = self._moments
+        return (of_cells - of_states).around(mu), of_cells.around(mu)
+
+    def noise_along(self, beta: FloatArray, direction: FloatArray) -> Noise:
+        """Return the variance of direction'U, (1, 1)."""
+        along = self.along(direction)
+        if self._is_plain:
+            parts = [np.einsum("gef,gke,gkf->", part, along, along) for part in self._residual_noise(beta)]
+            return Noise(*(np.full((1, 1), part) for part in parts))
+        return self.noise((self.residual(beta) * along).sum(axis=-1, keepdims=True))
+
+    def along(self, direction: FloatArray) -> FloatArray:
+        """Return how far a direction moves each linear predictor, (G, K or 1, equations)."""
+        moved = self._crossed_once.times(direction.reshape(self.family.equations, -1).T)
+        return moved.reshape(*self.cells.design.shape[:2], -1) if self._alike is None else self._of_alike(moved)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether cells are noisy by themselves, and the design does not depend on the state."""
+        return not self.told_apart and self.cells.draw is None and self.cells.cluster is None
+
+    def parts(self) -> Iterator[Block]:
+        """Yield the block in parts of which psi can be held."""
+        cut = list(blocks_of(self.cells, self.family))
+        yield from [self] if len(cut) == 1 else cut
 
     def tilde(self, amount: FloatArray) -> FloatArray:
         """Return sum_k b_rk amount_gk of each cell, (R, c): what has the mean amount_gx where x is the true state."""
-        weights, pattern = self.cells.weights, self.cells.pattern
+        pattern = self.cells.pattern
         if pattern is None:
-            return np.asarray((weights[:, None, :] @ amount)[:, 0])
-        at_once = max(1, NUMBERS_AT_ONCE // max(1, amount[0].size))
-        parts = [slice(first, first + at_once) for first in range(0, pattern.size, at_once)]
-        return np.concatenate([(weights[part, None, :] @ amount[pattern[part]])[:, 0] for part in parts])
+            return np.asarray(np.einsum("rk,rkc->rc", self.cells.weights, amount))
+        distinct, number = self.classes
+        if len(distinct) * self.patterns > 4 * pattern.size:
+            return np.asarray(np.einsum("rk,rkc->rc", self.cells.weights, amount[pattern]))
+        if amount.shape[2] == 1:
+            return np.take(amount[:, :, 0] @ distinct.T, pattern * len(distinct) + number)[:, None]
+        return np.asarray((distinct @ amount)[pattern, number])
 
     def noise(self, amount: FloatArray) -> Noise:
         """Return the covariance of the sum of omega sum_k b amount over the rows; `amount` is (G, K, c).
@@ -256,12 +360,9 @@ class Block:
         if self.cells.draw is not None:
             return self._noise_of_draws(amount, self.cells.draw)
         flat = _flat(amount)
-        within = flat.T @ (flat * self.squared.reshape(-1, 1))
-        if self.pairs is not None:
-            population = flat.T @ _flat(self.pairs @ amount)
-        else:
-            mean = self.tilde(amount)
-            population = mean.T @ (mean * self.cells.squares[:, None])
+        within = np.multiply(flat.T, self.squared.reshape(-1)) @ flat
+        mean = self.tilde(amount)
+        population = mean.T @ (mean * self.cells.squares[:, None])
         return Noise(population - within, self._of_clusters(amount, population))
 
     def _of_clusters(self, amount: FloatArray, otherwise: FloatArray) -> FloatArray:
@@ -286,11 +387,11 @@ def blocks_of(cells: Cells, family: Family) -> Iterator[Block]:
     G, K = cells.design.shape[0], cells.weights.shape[1]
     at_once = max(1, NUMBERS_AT_ONCE // max(1, K * cells.design.shape[2] * family.equations))
     if at_once >= G or not (cells.draw is None and cells.cluster is None):
-        yield Block(cells, family)
+        yield Block(cells, family, passing=True)
         return
     order = None if cells.pattern is None else np.argsort(cells.pattern, kind="stable")
     for first in range(0, G, at_once):
-        yield Block(_part(cells, slice(first, first + at_once), order), family)
+        yield Block(_part(cells, slice(first, first + at_once), order), family, passing=True)
 
 
 _OF_PATTERNS = ("design", "outcome", "used", "offset")
@@ -315,14 +416,14 @@ def _part(cells: Cells, patterns: slice, order: IntArray | None) -> Cells:
     return replace(cells, pattern=pattern, **parts)
 
 
-def gram(design: FloatArray, weight: FloatArray) -> FloatArray:
+def gram(crossed: Crossed, weight: FloatArray) -> FloatArray:
     """Return sum_n weight_n (x) v_n v_n', (q, q), for weights (n, equations, equations) that are symmetric."""
-    e, p = weight.shape[1], design.shape[1]
+    e, p = weight.shape[1], crossed.design.shape[1]
     total = np.empty((e, p, e, p))
     for i in range(e):
         for j in range(i, e):
-            total[i, :, j] = design.T @ (design * weight[:, i, j, None])
-            total[j, :, i] = total[i, :, j].T
+            total[i, :, j] = crossed.gram(weight[:, i, j])
+            total[j, :, i] = total[i, :, j]
     return total.reshape(e * p, e * p)
 
 
@@ -333,10 +434,28 @@ def added(number: IntArray, amount: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(amount[order], starts, axis=0))
 
 
-def _by(number: IntArray, amount: FloatArray, size: int) -> FloatArray:
-    """Return sums of rows over the numbers 0 to size - 1."""
-    columns = [np.bincount(number, amount[:, k], minlength=size) for k in range(amount.shape[1])]
-    return np.stack(columns, axis=1)
+def equal_rows(rows: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the first of each kind of rows, and the number of the kind of each row.
+
+    Rows are told apart by one number each. In the rare case that different rows share one, all count as different.
+    """
+    marks = rows @ np.sqrt(np.arange(2, 2 + rows.shape[1]))
+    _, first, number = np.unique(marks, return_index=True, return_inverse=True)
+    if not np.array_equal(rows[first][number.reshape(-1)], rows):
+        return np.arange(len(rows)), np.arange(len(rows))
+    return first, number.reshape(-1)
+
+
+def _outer(amount: FloatArray) -> FloatArray:
+    return np.asarray(amount[..., :, None] * amount[..., None, :])
+
+
+def _weighted_sum(weights: FloatArray, amount: FloatArray) -> FloatArray:
+    """Return sums over the states of (G, K) times (G or 1, K or 1, ...)."""
+    columns = np.broadcast_to(amount, (*amount.shape[:1], weights.shape[1], *amount.shape[2:]))
+    flat = columns.reshape(*columns.shape[:2], -1)
+    summed = weights @ flat[0] if len(flat) == 1 else np.einsum("gk,gkc->gc", weights, flat)
+    return np.asarray(summed.reshape(len(weights), *amount.shape[2:]))
 
 
 def _flat(amount: FloatArray) -> FloatArray:

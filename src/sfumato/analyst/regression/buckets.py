@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from sfumato.analyst.regression.blocks import Block, Noise
 from sfumato.analyst.regression.problem import Buckets, Cells
@@ -170,6 +169,8 @@ def loose_errors(buckets: Buckets, blocks: Blocks, influence: Amount) -> FloatAr
 
 def _farthest(f: FloatArray, composition: FloatArray) -> FloatArray:
     """Return max over orders of |sum_i f_i(x_i) - classical|, for each of the amounts f: (records, K, c)."""
+    from scipy.optimize import linear_sum_assignment  # half a second that only loose buckets need
+
     places = np.repeat(np.arange(composition.size), composition.astype(np.int64))
     classical = np.einsum("rkc,k->c", f, composition / composition.sum())
     farthest = np.empty(f.shape[2])

@@ -12,11 +12,12 @@ A test for the target "table" is about a number that describes this table, not a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import gammaincc
 
 from sfumato.analyst.regression.effects import solution_of
 from sfumato.analyst.regression.problem import Target
@@ -114,12 +115,26 @@ def weighted_chi_square_tail(weights: FloatArray, value: float) -> float:
     while 1 - sum(a) > UNCERTAIN and len(a) < MOST_TERMS:
         g.append(float((ratio ** len(a)).sum()) / 2)
         a.append(float(np.dot(g[:0:-1], a)) / len(a))
-    return float(np.dot(a, chi2.sf(value / least, own.size + 2 * np.arange(len(a)))))
+    return float(np.dot(a, chi_square_tail(value / least, own.size + 2 * np.arange(len(a)))))
+
+
+def chi_square_tail(statistic: float, freedom: int | IntArray) -> FloatArray:
+    """Return the chance that a chi-square is larger."""
+    return np.asarray(gammaincc(np.asarray(freedom) / 2, max(statistic, 0.0) / 2))
+
+
+def two_sided(statistic: float) -> float:
+    """Return the chance that a standard normal number is farther from 0.
+
+    >>> round(two_sided(-1.959963984540054), 6)
+    0.05
+    """
+    return math.erfc(abs(statistic) / math.sqrt(2))
 
 
 def chi_square(name: str, statistic: float, freedom: int) -> Test:
     """Return the test of a statistic that is chi-square; without degrees of freedom there is nothing to reject."""
-    return Test(name, statistic, freedom, float(chi2.sf(statistic, freedom)) if freedom else 1.0)
+    return Test(name, statistic, freedom, float(chi_square_tail(statistic, freedom)) if freedom else 1.0)
 
 
 def _places(fit: Fit, names: Sequence[str]) -> IntArray:

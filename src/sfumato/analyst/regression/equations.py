@@ -34,7 +34,9 @@ class Equations:
         self.source, self.family, self.progress = source, source.family, progress
         self._held: list[Block] = sample or []
         self.whole = bool(sample) or self._hold()
-        self._widest = np.max([np.abs(b.cells.design).max(axis=(0, 1), initial=0) for b in self._held], axis=0)
+        designs = [block.cells.design for block in self._held]
+        ends = [side(d, axis=(0, 1), initial=0) for d in designs for side in (np.max, np.min)]
+        self._widest = np.abs(ends).max(axis=0)
 
     def _hold(self) -> bool:
         numbers = 0
@@ -43,7 +45,7 @@ class Equations:
             numbers += sum(a.size for a in (cells.weights, cells.design, cells.outcome))
             if self._held and numbers > NUMBERS_HELD:
                 return False
-            self._held += blocks_of(cells, self.family)
+            self._held.append(Block(cells, self.family))
         return True
 
     def _tell(self, cells: Cells) -> None:
@@ -98,11 +100,12 @@ class Equations:
         """Return U, H and their scale; on the way from the naive fit (share 0) to the corrected one (1)."""
         return reduce(add, (block.sums(beta, share) for block in self.blocks()))
 
-    def noise(self, amount: Callable[[Block], FloatArray]) -> Noise:
-        """Return the covariance of the sum over all rows of an amount (G, K, c) of each block."""
+    def noise(self, amount: Callable[[Block], FloatArray], *, narrow: bool = False) -> Noise:
+        """Return the covariance of the sum over all rows of an amount (G, K, c) of each block; `narrow` if c is 1."""
         if self.source.buckets is not None:
             return noise_of_deal(self.source.buckets, self.blocks, amount)
-        return reduce(add, (block.noise(amount(block)) for block in self.blocks()))
+        parts = self.blocks() if narrow else (part for block in self.blocks() for part in block.parts())
+        return reduce(add, (part.noise(amount(part)) for part in parts))
 
     def score_noise(self, beta: FloatArray) -> Noise:
         """Return the covariance of U at these coefficients."""
@@ -110,12 +113,23 @@ class Equations:
             return self.noise(lambda block: block.psi(beta))
         return reduce(add, (block.score_noise(beta) for block in self.blocks()))
 
+    def noise_along(self, beta: FloatArray, direction: FloatArray) -> Noise:
+        """Return the variance of direction'U at these coefficients, (1, 1)."""
+        if self.source.buckets is not None:
+            return self.noise(lambda block: block.psi(beta) @ direction[:, None])
+        return reduce(add, (block.noise_along(beta, direction) for block in self.blocks()))
+
     def log_likelihood(self, beta: FloatArray) -> float:
         """Return sum b log p(Y | w, k), the unbiased estimate of the table's log-likelihood."""
         return sum(block.log_likelihood(beta) for block in self.blocks())
 
     def reach(self, step: FloatArray) -> float:
         """Return how far a step moves any linear predictor; of streamed cells, a bound on it."""
-        if self.whole:
-            return max(block.reach(step) for block in self._held)
+        return max(block.reach(step) for block in self._held) if self.whole else self._bound(step)
+
+    def moves_beyond(self, limit: float, step: FloatArray) -> bool:
+        """Return whether a step moves a linear predictor by more than a limit."""
+        return self._bound(step) > limit and self.reach(step) > limit
+
+    def _bound(self, step: FloatArray) -> float:
         return float((np.abs(step).reshape(self.family.equations, -1) @ self._widest).max())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from sfumato.analyst.regression import notes
 from sfumato.analyst.regression.buckets import loose_errors
@@ -74,5 +74,5 @@ def score_ends(solution: Solution, errors: FloatArray, target: Target, level: fl
 def wald_ends(solution: Solution, errors: FloatArray, target: Target, level: float) -> FloatArray:
     """Return estimate +- z standard errors; of a coefficient that ran off nothing is known."""
     estimate = np.where(solution.best.edge, 0.0, solution.best.beta)
-    margin = norm.ppf((1 + level) / 2) * np.where(solution.best.edge, np.inf, errors)
+    margin = NormalDist().inv_cdf((1 + level) / 2) * np.where(solution.best.edge, np.inf, errors)
     return np.asarray(estimate[:, None] + margin[:, None] * [-1, 1])

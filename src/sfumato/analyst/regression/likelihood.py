@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from sfumato.analyst.regression.blocks import Block, gram
+from sfumato.analyst.regression.crossproducts import Crossed
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.families import Linear, Poisson
 from sfumato.analyst.regression.problem import Target
@@ -91,14 +92,15 @@ def _of_block(block: Block, beta: FloatArray) -> Forward:
     design = cells.design[:, 0]
     if cells.pattern is not None:
         weight, design = weight[cells.pattern], design[cells.pattern]
+    crossed = Crossed(design)
     count, squares = cells.count[:, None, None], cells.squares[:, None, None]
-    complete = gram(design, weight * count)
+    complete = gram(crossed, weight * count)
     return Forward(
         float(cells.count @ log_density),
         ((mean * cells.count[:, None]).T @ design).ravel(),
         complete,
-        complete - gram(design, spread * count),
-        gram(design, squares * mean[:, :, None] * mean[:, None, :]),
+        complete - gram(crossed, spread * count),
+        gram(crossed, squares * mean[:, :, None] * mean[:, None, :]),
         bool((cells.count != cells.squares).any()),
     )
 
@@ -193,7 +195,7 @@ def best_maximum(solution: Solution) -> tuple[FloatArray, Forward]:
 def _ends(beta: FloatArray, table: FloatArray, population: FloatArray) -> Callable[[Target, float], FloatArray]:
     def ends(target: Target, level: float) -> FloatArray:
         covariance = table if target == "table" else population
-        margin = norm.ppf((1 + level) / 2) * np.sqrt(np.diag(covariance))
+        margin = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(np.diag(covariance))
         return np.asarray(beta[:, None] + margin[:, None] * [-1, 1])
 
     return ends

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.regression.comparison import Test, compare, information_criterion, score_test, wald_test
+from sfumato.analyst.regression.comparison import (
+    Test,
+    compare,
+    information_criterion,
+    score_test,
+    two_sided,
+    wald_test,
+)
 from sfumato.analyst.regression.effects import Effects, average_slopes, standardised
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.factors import Known
@@ -20,6 +27,7 @@ from sfumato.analyst.regression.families import Linear, Multinomial, Poisson
 from sfumato.analyst.regression.fitted import Fitted
 from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.reading import Settings
+from sfumato.analyst.regression.score_intervals import quick_statistic
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars
@@ -38,11 +46,18 @@ def p_values(answer: Fitted) -> FloatArray:
     ):
         if not math.isfinite(estimate) or not error > 0:
             continue
-        found[place] = 2 * NormalDist().cdf(-abs(float(estimate)) / float(error))
+        found[place] = two_sided(float(estimate) / float(error))
         if by_score:
             with suppress(CannotMeet):  # with this coefficient held at 0 the others may have no solution
-                found[place] = score_test(answer.fit, [name], answer.target).p_value
+                found[place] = _score_p_value(answer, place, name, float(error))
     return found
+
+
+def _score_p_value(answer: Fitted, place: int, name: str, error: float) -> float:
+    """Return the p-value of the score test that a coefficient is 0."""
+    solution = answer.fit.solution
+    statistic = quick_statistic(solution.equations, solution.best, place, answer.target, 0.0, error)
+    return score_test(answer.fit, [name], answer.target).p_value if statistic is None else two_sided(statistic)
 
 
 def tested(answer: Fitted, terms: Sequence[str]) -> Test:

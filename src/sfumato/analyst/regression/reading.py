@@ -366,13 +366,21 @@ class CellSource(_Reading):
         """Return the same cells with the designs of these settings."""
         return CellSource(self.model, self.counted, settings=settings)
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether all cells can be held at once."""
+        patterns = self.counted.size if self.counted.together is not None else int(self.counted.starts.sum())
+        designs = 1 + len(self.settings.values) + len(self.settings.slopes)
+        numbers = patterns * len(self.model.columns) * self.states * designs
+        return numbers + self.counted.size * self.model.states.size <= DESIGNS_KEPT // 2
+
     def batches(self) -> Iterator[Cells]:
         """Yield the cells, as many at a time as can be held."""
         if self._kept:
             yield from self._kept
             return
         patterned = not (self.model.cluster or self.model.in_buckets)
-        slices = list(_slices(self.counted, self.step))
+        slices = [slice(0, self.counted.size)] if self._is_small else list(_slices(self.counted, self.step))
         numbers = 0
         for part in slices:
             cells = self.cells(self.counted.slice(part), patterned=patterned)

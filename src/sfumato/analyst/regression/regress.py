@@ -22,8 +22,8 @@ from sfumato.values.text import meant
 
 METHODS: tuple[Method, ...] = ("inverse", "likelihood")
 INTERVALS: tuple[Intervals, ...] = ("score", "wald")
-MOST_WORK = 4e7
-"""Patterns times states times cubed coefficients, up to which score intervals take a second or so."""
+MOST_WORK = 5e7
+"""Patterns times states times coefficients, up to which score intervals take some ten seconds."""
 TOO_LONG = (
     "Intervals are estimate and standard errors: score intervals, which hold for rare levels too, would take long. "
     "Ask for them with `--interval score`."
@@ -77,11 +77,11 @@ def _check_likelihood(model: Model, method: Method) -> None:
 
 
 def _intervals(source: CellSource | StreamSource) -> Intervals:
-    """Return score intervals, which solve the model some ten times for each coefficient, unless that takes long."""
+    """Return score intervals, which sum the equations some ten times for each coefficient, unless that takes long."""
     assert isinstance(source, CellSource)
-    columns = len(source.model.columns) * source.model.family.equations
+    columns = len(source.model.columns) * source.model.family.equations**3
     patterns = int(source.counted.starts.sum())
-    return "score" if patterns * source.states * columns**3 <= MOST_WORK else "wald"
+    return "score" if patterns * source.states * columns <= MOST_WORK else "wald"
 
 
 # --- what is said of the rows -----------------------------------------------------------------------------------------

@@ -57,11 +57,21 @@ def strengths(equations: Equations, point: Point) -> FloatArray:
     if not equations.told_apart:
         return strength
     directions = bread(point)[:, point.free]
-    noise = equations.noise(lambda block: block.curvature(point.beta, directions))
-    deviation = np.sqrt(np.maximum(np.diag(noise.table), 0))
+    deviation = np.sqrt(np.maximum(_variances(equations, point.beta, directions), 0))
     with np.errstate(divide="ignore"):
         strength[point.free] = np.diag(directions[point.free]) / deviation
     return strength
+
+
+def _variances(equations: Equations, beta: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return the variance of u'Hu given the table, for the columns u of `directions`; one by one where that is less."""
+    if not equations.whole:
+        return np.diag(equations.noise(lambda block: block.curvature(beta, directions)).table)
+    return np.array([_variance(equations, beta, u[:, None]) for u in directions.T])
+
+
+def _variance(equations: Equations, beta: FloatArray, direction: FloatArray) -> float:
+    return float(equations.noise(lambda block: block.curvature(beta, direction), narrow=True).table[0, 0])
 
 
 def alone(equations: Equations, point: Point, covariance: FloatArray) -> bool:
