@@ -68,7 +68,7 @@ def random_kills(runs: Runs, folder: Path, number: int, seed: int) -> tuple[int,
     draw, died, found = random.Random(seed), 0, []
     while died < number:
         case, format, shuffled = draw.choice(PUBLISHED), draw.choice(["parquet", "csv"]), draw.random() < 0.5
-        rows = 30_000 if number > 100 and draw.random() < 0.1 else 600
+        rows = 30_000 if draw.random() < 0.1 else 600
         scene, calls = stage(runs, folder / "scene", case, format, shuffled, rows)
         for fault in draw.choices(KILLS, weights=(4, 1), k=5):
             problems, ended = broken(runs, scene, fault, draw.randint(1, calls))

@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import open_release
-from sfumato.errors import UsageError
+from sfumato.claims.claim import Check
+from sfumato.errors import PlanMismatch, UsageError
+from sfumato.publisher import publish as publishing
 from sfumato.publisher import whole_or_absent
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.whole_or_absent import new_folder
@@ -248,6 +250,24 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(folder: Path) -> None:
     (folder / ".r.partial-00").symlink_to(folder / "mine")
     publish_again(folder)
     assert (folder / "mine" / "lock").exists()
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(folder: Path) -> None:
+    """Else who can write there has folders removed that others still write to."""
+    (folder / "mine").write_text(f"{whole_or_absent._machine()}\n")
+    own = folder / ".r.partial-00"
+    (own / "release").mkdir(parents=True)
+    (own / "lock").symlink_to(folder / "mine")
+    publish_again(folder)
+    assert own.exists()
+
+
+def test_what_would_not_verify_is_not_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a plan came to state: publish itself asks the checks of `verify`."""
+    monkeypatch.setattr(publishing, "stated_checks", lambda manifest: [Check("guarantee", "fails", "A test says so.")])
+    with pytest.raises(PlanMismatch, match=r"would not verify: guarantee\. A test says so\."):
+        publish_again(folder)
+    assert listing(folder) == ["policy.toml", "t.parquet"]
 
 
 def test_others_cannot_look_into_what_is_being_written(folder: Path) -> None:
