@@ -89,20 +89,20 @@ MUTATIONS = {
     ),
     "private files reach the disk": Mutation(
         PRIVATE,
-        "            os.fsync(file.fileno())\n",
-        "            pass\n",
+        "    os.fsync(file.fileno())\n",
+        "",
         f"{FILES}test_a_file_that_cannot_be_written_leaves_nothing",
     ),
     "mode 0600": Mutation(
         PRIVATE,
-        "    partial = Path(name)\n",
-        "    partial = Path(name)\n    partial.chmod(0o644)\n",
+        "os.O_TMPFILE | os.O_WRONLY, 0o600)",
+        "os.O_TMPFILE | os.O_WRONLY, 0o644)",
         f"{FILES}test_private_files_are_for_their_owner_alone[key]",
     ),
     "a name that is taken is kept": Mutation(
         PRIVATE,
-        "        os.link(partial, path)\n",
-        "        os.replace(partial, path)\n",
+        "            os.link(f",
+        "            path.unlink(missing_ok=True)\n            os.link(f",
         f"{FILES}test_a_name_that_was_taken_meanwhile_is_kept",
     ),
     "no image of the memory": Mutation(

@@ -77,6 +77,25 @@ def test_a_name_that_was_taken_meanwhile_is_kept(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["x"]
 
 
+def test_a_file_has_no_name_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nothing stays of it if the process is killed."""
+    seen: list[list[str]] = []
+    through = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(listing(tmp_path)), through(handle))[1])
+    write_new(tmp_path / "x", "secret")
+    assert (seen, listing(tmp_path), (tmp_path / "x").read_text()) == ([[]], ["x"], "secret")
+
+
+def test_a_disk_without_nameless_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE")
+    write_new(tmp_path / "x", "secret")
+    assert (listing(tmp_path), (tmp_path / "x").read_text()) == (["x"], "secret")
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
+    with pytest.raises(UsageError, match="exists already"):
+        write_new(tmp_path / "x", "other")
+    assert (tmp_path / "x").read_text() == "secret"
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
 def test_a_key_that_others_can_read_is_named(mode: int, tmp_path: Path) -> None:
     SecretKey.create(tmp_path / "k")

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from sfumato.errors import UsageError
 
@@ -20,9 +21,7 @@ def write_private(path: Path, text: str) -> None:
     partial = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            _fill(file, text)
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -32,18 +31,44 @@ def write_private(path: Path, text: str) -> None:
 def write_new(path: Path, text: str) -> None:
     """Write a new file that only the user can read, whole or not at all; raise if there is anything of that name.
 
-    A link of that name is not followed: the name itself must be free when the file gets it.
+    A link of that name is not followed: the name itself must be free when the file gets it. Until then the file has
+    no name at all, so that nothing stays of it if the process is killed.
     """
+    try:
+        handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except (AttributeError, OSError):  # a system or a disk without such files
+        _write_named(path, text)
+        return
+    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        _fill(file, text)
+        try:
+            os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # as of a folder: then the link is followed
+        except FileExistsError:
+            raise _taken(path) from None
+        except OSError:  # a system that does not show its processes
+            _write_named(path, text)
+
+
+def _fill(file: TextIO, text: str) -> None:
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _write_named(path: Path, text: str) -> None:
+    """Write a new file under another name, and give it its own when it is whole."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
     partial = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            _fill(file, text)
         _name(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"{str(path)!r} exists already.", "Choose another name, or remove it.")
 
 
 def _name(partial: Path, path: Path) -> None:
@@ -51,7 +76,7 @@ def _name(partial: Path, path: Path) -> None:
     try:
         os.link(partial, path)
     except FileExistsError:
-        raise UsageError(f"{str(path)!r} exists already.", "Choose another name, or remove it.") from None
+        raise _taken(path) from None
     except OSError:  # a disk without such links
         from sfumato.show.files import check_new  # loads Arrow
 
