@@ -55,7 +55,7 @@ MUTATIONS = {
     ),
     "links are not followed": Mutation(
         WHOLE,
-        "handle = os.open(left / LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))",
+        'handle = os.open(left / LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))',
         "handle = os.open(left / LOCK, os.O_RDWR)",
         f"{KILLED}test_a_link_in_the_place_of_a_lock_is_not_followed",
     ),

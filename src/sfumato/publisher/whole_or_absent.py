@@ -168,7 +168,7 @@ def _remove_if_nothing(left: Path) -> None:
 def _is_said(lock: Path) -> bool:
     """Whether a lock is held, or says in full whose it is."""
     try:
-        handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        handle = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
         return any(lock.parent.iterdir())
     try:
