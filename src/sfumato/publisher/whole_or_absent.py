@@ -54,9 +54,8 @@ def check_new(folder: Path) -> None:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a hidden folder to write into, and rename it to its name when everything is on the disk."""
     check_new(folder)
-    prefix = f".{folder.name}.partial-"
-    _remove_abandoned(folder.parent, prefix)
-    with _told(folder.parent), _locked(folder.parent, prefix) as own:
+    remove_abandoned(folder)
+    with _told(folder.parent), _locked(folder.parent, _prefix(folder)) as own:
         partial = own / "release"
         yield partial
         for file in (*partial.rglob("*"), partial):
@@ -146,15 +145,31 @@ def to_disk(path: Path) -> None:
 # --- what others left -------------------------------------------------------------------------------------------------
 
 
-def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove what killed runs left."""
-    for left in folder.glob(f"{glob.escape(prefix)}*"):
-        if left.is_symlink():
-            continue
-        if _is_abandoned(left):
+def remove_halves(path: Path) -> None:
+    """Remove what a process left, now that it has ended, that would have made this file or folder (`write_private`)."""
+    remove_abandoned(path)
+    for left in _halves(path):
+        if left.is_file():
+            with suppress(OSError):
+                left.unlink()
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed runs left that would have made this folder."""
+    for left in _halves(folder):
+        if left.is_dir() and _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
         else:
             _remove_if_nothing(left)
+
+
+def _halves(path: Path) -> list[Path]:
+    """Return what may have become this file or folder; a link is not followed."""
+    return [left for left in path.parent.glob(f"{glob.escape(_prefix(path))}*") if not left.is_symlink()]
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.partial-"
 
 
 def _remove_if_nothing(left: Path) -> None:

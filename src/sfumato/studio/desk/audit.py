@@ -167,7 +167,7 @@ def run(request: Request) -> Response:
     def keep(verdict: str) -> None:
         desk.workspace.remember(AUDIT, file, policy, about=release, worst=verdict)
 
-    desk.jobs.start("Auditing the release", work.audit, desk.table, policy, release, file, then=keep)
+    desk.jobs.start("Auditing the release", work.audit, desk.table, policy, release, file, then=keep, makes=file)
     return go("/audit")
 
 
@@ -186,7 +186,7 @@ def make_report(request: Request) -> Response:
         desk.workspace.remember(REPORT, file, policy, about=release)
 
     arguments = (desk.table, policy, release, record, compared, file)
-    desk.jobs.start("Writing the report", work.write_report, *arguments, then=keep)
+    desk.jobs.start("Writing the report", work.write_report, *arguments, then=keep, makes=file)
     return go("/audit")
 
 

@@ -87,7 +87,7 @@ def run(request: Request) -> Response:
     def keep(measured: int) -> None:
         desk.workspace.remember(COMPARISON, file, policy, methods=measured)
 
-    desk.jobs.start("Comparing methods", work.compare, desk.table, policy, file, then=keep)
+    desk.jobs.start("Comparing methods", work.compare, desk.table, policy, file, then=keep, makes=file)
     return go("/compare")
 
 

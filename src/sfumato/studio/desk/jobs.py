@@ -1,24 +1,29 @@
 """Work in a process of its own: the page stays quick, shows how far it is, and can end it within a second.
 
 A process that is told to end unwinds as ctrl-C would, so that nothing half-written stays; one that does not end in time
-is killed. If the server dies, its end of a pipe is closed, which tells the process to end, too.
+is killed. However it ended, what is left of it is removed afterwards: a signal may come where nothing can be unwound.
+If the server dies, its end of a pipe is closed, which tells the process to end, too.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
 from sfumato import errors
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.publisher.whole_or_absent import remove_halves
 
 Report = Callable[[str, float, float | None], None]
 """Told which step it is, how much is done, and of how much, if that is known."""
@@ -27,6 +32,7 @@ Work = Callable[..., Any]
 State = Literal["running", "done", "failed", "cancelled"]
 PATIENCE = 0.6
 """Seconds that a process gets to end by itself."""
+NO_RESULT = "The machine may have run out of memory. Try it again."
 BETWEEN = 0.05
 """Seconds between two reports, at least: a page looks a few times a second."""
 
@@ -41,6 +47,7 @@ class Job:
     done: float = 0.0
     total: float | None = None
     problem: SfumatoError | None = None
+    unwanted: bool = False  # somebody has cancelled it, and its process may not have ended yet
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -75,19 +82,32 @@ class Jobs:
         """Whether a job is under way."""
         return self.last is not None and self.last.state == "running"
 
-    def start(self, title: str, work: Work, *arguments: Any, then: Callable[[Any], None]) -> Job:
-        """Do work elsewhere; `then` gets its result, in a thread of the server."""
+    def start(
+        self, title: str, work: Work, *arguments: Any, then: Callable[[Any], None], makes: Path | None = None
+    ) -> Job:
+        """Do work elsewhere; `then` gets its result, in a thread of the server.
+
+        `makes`: the file or folder that the work writes, whole or not at all.
+        """
         with self._lock:  # two pages may ask at once
             self.check_free()
             context = multiprocessing.get_context("spawn")
             reading, writing = context.Pipe(duplex=False)
             watched, self._lifeline = context.Pipe(duplex=False)
-            process = context.Process(target=_run, args=(writing, watched, work, arguments), daemon=True)
+            spare = Path(tempfile.mkdtemp(prefix="sfumato-job-"))  # only the user can read it
+            process = context.Process(target=_run, args=(writing, watched, spare, work, arguments), daemon=True)
             process.start()
             writing.close()
             watched.close()
             job, self._process = Job(title), process
-            self._watch = threading.Thread(target=self._follow, args=(job, process, reading, then), daemon=True)
+
+            def tidy() -> None:
+                process.join()
+                shutil.rmtree(spare, ignore_errors=True)
+                if makes is not None:
+                    remove_halves(makes)
+
+            self._watch = threading.Thread(target=self._follow, args=(job, reading, then, tidy), daemon=True)
             self.last = job
             self._watch.start()
             return job
@@ -98,49 +118,52 @@ class Jobs:
             raise UsageError(f"{self.last.title} is still under way.", "Wait until it has ended, or cancel it.")
 
     def cancel(self) -> None:
-        """End the job, if there is one."""
-        if self.last is None or not self.is_running:
+        """End the job, if there is one; when this returns nothing of it is left."""
+        job, process = self.last, self._process
+        if job is None or not self.is_running:
             return
-        self.last.state = "cancelled"
-        self._process.terminate()
-        self._process.join(PATIENCE)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        job.unwanted = True
+        process.terminate()
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+        self.wait()
 
     def wait(self) -> None:
         """Wait until the job has ended, and what follows on it has been done."""
         if self._watch is not None:
             self._watch.join()
 
-    def _follow(self, job: Job, process: Any, reading: Connection, then: Callable[[Any], None]) -> None:
-        """Listen to the process until it has ended."""
+    def _follow(self, job: Job, reading: Connection, then: Callable[[Any], None], tidy: Callable[[], None]) -> None:
+        """Listen to the process until it has ended, and tidy up after it; the job is under way until then."""
+        ended: State = "cancelled"
         try:
-            while True:
-                kind, *told = reading.recv()
-                if kind == "progress":
-                    job.step, job.done, job.total = told
-                elif kind == "done":
-                    if job.state == "running":  # else it was cancelled a moment ago
-                        then(told[0])
-                        job.state = "done"
-                    return
-                else:
-                    name, message, hint = told
-                    raise _error(name, message, hint)
+            result = _result(job, reading)
+            if not job.unwanted:
+                then(result)
+                ended = "done"
         except EOFError:  # it was killed: by us, or by the machine
-            if job.state == "running":
-                job.problem = UsageError(
-                    f"{job.title} ended without a result.", "The machine may have run out of memory. Try it again."
-                )
-                job.state = "failed"
+            if not job.unwanted:
+                job.problem, ended = UsageError(f"{job.title} ended without a result.", NO_RESULT), "failed"
         except Exception as problem:  # whatever it is: a job that stays under way would block the desk
-            if job.state == "running":
+            if not job.unwanted:
                 job.problem = problem if isinstance(problem, SfumatoError) else _error(*_unforeseen(problem))
-                job.state = "failed"
+                ended = "failed"
         finally:
             reading.close()
-            process.join()
+            tidy()
+            job.state = ended
+
+
+def _result(job: Job, reading: Connection) -> Any:
+    """Keep what a process tells of its progress until it has a result; raise the error that it tells instead."""
+    while True:
+        kind, *told = reading.recv()
+        if kind == "done":
+            return told[0]
+        if kind == "failed":
+            raise _error(*told)
+        job.step, job.done, job.total = told
 
 
 def _unforeseen(problem: Exception) -> tuple[str, str, str]:
@@ -164,23 +187,29 @@ def _error(name: str, message: str, hint: str) -> SfumatoError:
 # --- in the other process ---------------------------------------------------------------------------------------------
 
 
-def _run(writing: Connection, lifeline: Connection, work: Work, arguments: tuple[Any, ...]) -> None:
-    """Do the work and send what comes of it."""
-    signal.signal(signal.SIGTERM, _unwind)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C goes to the server, which ends its job
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+def _run(writing: Connection, lifeline: Connection, spare: Path, work: Work, arguments: tuple[Any, ...]) -> None:
+    """Do the work and send what comes of it; `spare` is the folder of what is temporary."""
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C goes to the server, which ends its job
+        signal.signal(signal.SIGTERM, _unwind)
+        threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+        tempfile.tempdir = os.environ["TMPDIR"] = str(spare)
         writing.send(("done", work(_reporter(writing), *arguments)))
+        return
     except SfumatoError as problem:
         writing.send(("failed", type(problem).__name__, problem.message, problem.hint))
+        return
     except (KeyboardInterrupt, BrokenPipeError):
-        os._exit(1)  # everything has been unwound; what is left would wait for threads that no longer matter
+        pass  # while an error is held, so are the blocks that it left and that have not been unwound yet
     except Exception as problem:
         writing.send(("failed", *_unforeseen(problem)))
         raise  # the terminal shows where
+    shutil.rmtree(spare, ignore_errors=True)  # the server may be gone
+    os._exit(1)  # everything has been unwound; what is left would wait for threads that no longer matter
 
 
 def _unwind(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would stop the unwinding
     raise KeyboardInterrupt
 
 

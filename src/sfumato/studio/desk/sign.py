@@ -97,7 +97,7 @@ def prepare(request: Request) -> Response:
         desk.jobs.check_free()
         if policy.method.draws_plan:  # noted before it is drawn: nobody can look at it and say nothing
             desk.workspace.note(DRAWN, policy=stated.name, method=policy.method.name, draw=draws(desk) + 1)
-        desk.jobs.start("Preparing the plan", work.sign, desk.table, stated, file, counted, then=keep)
+        desk.jobs.start("Preparing the plan", work.sign, desk.table, stated, file, counted, then=keep, makes=file)
     return go("/sign")
 
 
@@ -140,7 +140,7 @@ def publish(request: Request) -> Response:
         desk.keep_verified(folder, found)
         desk.workspace.remember(RELEASE, folder, policy, verified=found.holds)
 
-    desk.jobs.start("Publishing", work.publish, desk.table, policy, file, folder, then=keep)
+    desk.jobs.start("Publishing", work.publish, desk.table, policy, file, folder, then=keep, makes=folder)
     return go("/sign")
 
 

@@ -1,8 +1,8 @@
 """The private folder of a desk: every state of the policy is a file, and a journal tells what was done with them.
 
 Nothing is overwritten: a new state is a new file, and undo goes back to an earlier one. A change names the state that
-it was made on, so that of two tabs neither overwrites what it has not seen. The folder is of one table, and it is all
-that a desk needs to go on after its server has ended, in whatever way.
+it was made on, so that of two tabs neither overwrites what it has not seen. The folder is of one table and one process
+at a time, and it is all that a desk needs to go on after its server has ended, in whatever way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import platform
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,10 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import PolicyError, UsageError
+from sfumato.publisher.whole_or_absent import remove_abandoned
 from sfumato.show.private import close_to_others, is_open_to_others, private_folder, write_private
 from sfumato.studio.web.pages import Outdated
 
-STATE, JOURNAL, POLICIES = "state.json", "journal.jsonl", "policies"
+try:
+    import fcntl
+except ImportError:  # no such locks here: then the user sees to it that a folder is opened once
+    fcntl = None  # type: ignore[assignment]
+
+STATE, JOURNAL, POLICIES, LOCK = "state.json", "journal.jsonl", "policies", "lock"
 Files = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of each file of a table."""
 
@@ -57,8 +65,11 @@ class Workspace:
         self.folder = folder
         self.notices: list[str] = []  # what every page says of the folder
         self._close()
+        self._take()
         self._lock = threading.RLock()  # pages and jobs change it in threads of their own
         self._state = self._stored()
+        if "release under way" in self._state.made:  # the process that made it may have been killed
+            remove_abandoned(self.folder / self._state.made["release under way"])
         if self.notices:
             self._store()
 
@@ -72,6 +83,25 @@ class Workspace:
         for file in (*self.folder.iterdir(), *(self.folder / POLICIES).iterdir()):
             if file.is_file() and not file.is_symlink() and is_open_to_others(file):
                 close_to_others(file)
+
+    def _take(self) -> None:
+        """Keep other processes out of the folder for as long as this object lives; raise if one is at work there."""
+        handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        weakref.finalize(self, os.close, handle)
+        try:
+            if fcntl is not None:
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            holder = os.read(handle, 1000).decode(errors="replace") or "process unknown"
+            raise UsageError(
+                f"Another studio is open on {str(self.folder)!r}: {holder}.",
+                "Go on in its page, or end it with ctrl-C in its terminal and start this one again. To work beside it, "
+                "name another folder: --folder NEW",
+            ) from None
+        except OSError:  # a disk without locks
+            return
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {platform.node()}".encode())
 
     def _stored(self) -> State:
         file = self.folder / STATE
