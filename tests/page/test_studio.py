@@ -392,6 +392,17 @@ def test_a_page_fits_every_screen_and_everybody_can_use_it(
 
 # --- what is hostile, what is undone, what moves, what is long --------------------------------------------------------
 
+
+@pytest.mark.parametrize("path", ["/journal", "/commands"])
+def test_long_lines_wrap_on_a_phone(path: str, browser: Browser, desks: dict[str, At]) -> None:
+    origin = let_in(browser, desks["done"])
+    browser.open(origin + path, 390)
+    sideways = "[...document.querySelectorAll('main, main *')].filter(e => e.scrollWidth > e.clientWidth + 1"
+    sideways += " && getComputedStyle(e).display !== 'inline').map(e => e.tagName + e.className)"
+    assert browser.evaluate(sideways) == []
+    fine(browser, origin)
+
+
 SCRIPT, QUOTES, BRACES = "<script>alert(1)</script>", "\"a\" & 'b' <b>", "{{7*7}}"
 FILE = "<img src=x onerror=alert(1)> {{7*7}} \"&'.csv"
 HOSTILE_POLICY = f"""
