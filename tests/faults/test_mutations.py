@@ -26,16 +26,16 @@ MUTATED = Suite(
 )
 
 
-def tested(mutation: str) -> subprocess.CompletedProcess[str]:
+def outcome(mutation: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "tests.faults.mutating", MUTATIONS[mutation].test]
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:doctest"]
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
     environment = os.environ | {ASKED: mutation}
     return subprocess.run([*command, *options], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def is_missed(mutation: str) -> bool:
     """Whether the test fails, and by what it asserts: not because it is not found or cannot be loaded."""
-    done = tested(mutation)
+    done = outcome(mutation)
     return done.returncode == 1 and " failed" in done.stdout and " error" not in done.stdout.splitlines()[-1]
 
 
