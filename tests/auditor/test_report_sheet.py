@@ -112,7 +112,7 @@ def test_the_worst_case_is_that_of_the_attackers_who_gain_most() -> None:
 def test_what_must_hold_is_ticked_for_attackers_outside_the_promise(method: str) -> None:
     of, own = made(method), sheets(method)[0]
     open_ones = {f["attacker"] for f in of.record["findings"] if f["promised"] is None}
-    assert bool(open_ones) == any("more attacks outside the promise" in text for text in facts_of(own).values())
+    assert bool(open_ones) == any("whom it does not cover" in text for text in facts_of(own).values())
     if "averaging" in open_ones:
         assert "These people are published once." in ticks(own)
     assert not any(text.startswith("Acceptable if") for text in ticks(own))

@@ -218,17 +218,21 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
         return (
             f"The promise was NOT kept: {and_list(list(dict.fromkeys(above)))} came beyond the bound. Do not publish."
         )
-    outside = [f for f in attacks if f["promised"] is None]
-    parts = [f"{len(attacks) - len(outside)} attacks that the promise covers stayed within it."]
+    covered, outside = covered_and_not(attacks)
+    parts = [f"{_attackers(len(covered))} whom the promise covers stayed within it."]
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
-    if best := [f for f in outside if f["direction"] == "at most"]:
-        reached = risk(max(f["worst"] for f in best))
-        parts.append(f"{len(outside)} more attacks outside the promise were run, and the best became {reached} sure.")
+    if best := [f["worst"] for own in outside for f in own if f["direction"] == "at most"]:
+        tried = f"{_attackers(len(outside))} whom it does not cover {'were' if len(outside) > 1 else 'was'} tried"
+        parts.append(f"{tried}, and the best became {risk(max(best))} sure.")
     if open_ones := list(dict.fromkeys(someone(manifest, each["attacker"]) for each in audit["not_measured"])):
         parts.append(f"Not measured, so count as not covered: {and_list(open_ones)}.")
     if absent := list(_not_given(audit)):
         parts.append(f"Not tested, as none was given: {and_list(absent)}.")
     return " ".join(parts)
+
+
+def _attackers(number: int) -> str:
+    return f"{number} attacker{'' if number == 1 else 's'}"
 
 
 def _not_given(audit: Record) -> Iterator[str]:
