@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +24,25 @@ class Model:
     family: Family
     design: FloatArray  # (G, K or 1, p)
     outcome: FloatArray  # (G or 1, K or 1)
-    P: FloatArray  # (K, K)
+    P: FloatArray  # (outputs, K); as many outputs as states, unless `inverse` and `shown` are given
     indicator: tuple[bool, ...] = ()
     more: Any = None  # further fields of the cells
+    inverse: FloatArray | None = None  # (K, outputs) B with B P = 1
+    shown: FloatArray | None = None  # (outputs, K) what the naive fit takes an output for
 
     @property
     def states(self) -> int:
         """K."""
-        return self.P.shape[0]
+        return self.P.shape[1]
 
     def source(self, published: FloatArray) -> Whole:
-        """Return the release with these counts of published states, (G, K)."""
-        return self._whole(published, np.linalg.inv(self.P), self.P)
+        """Return the release with these counts of published outputs, (G, outputs)."""
+        inverse = np.linalg.inv(self.P) if self.inverse is None else self.inverse
+        whole = self._whole(published, inverse, self.P)
+        if self.shown is None:
+            return whole
+        naive = self.shown[np.nonzero(published)[1]]
+        return replace(whole, cells=replace(whole.cells, published=None, naive=naive))
 
     def truth(self, counts: FloatArray) -> Whole:
         """Return the table itself, as a release without noise."""
@@ -59,6 +66,6 @@ class Model:
         return Whole(names, self.indicator or (False,) * len(names), self.family, cells)
 
     def published(self, random: np.random.Generator, counts: FloatArray) -> FloatArray:
-        """Return counts of published states, each record of a state drawing from its column of P."""
-        drawn = random.multinomial(counts.astype(np.int64), self.P.T)  # (G, K, K): from a state to what is published
+        """Return counts of published outputs, each record of a state drawing from its column of P."""
+        drawn = random.multinomial(counts.astype(np.int64), self.P.T)  # (G, K, outputs): from a state to an output
         return np.asarray(drawn.sum(axis=1), dtype=np.float64)

@@ -11,7 +11,6 @@ A test fails by chance in 1 of 1,000. Planted errors of 15%, of standard errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,73 +18,17 @@ import pytest
 from scipy.linalg import eigh
 from scipy.stats import chi2
 
-from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
+from sfumato.analyst.regression.families import Logistic
 from sfumato.analyst.regression.fit import fit
 from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.solution import solve
 from sfumato.values.arrays import FloatArray
-from tests.analyst.regression.made import Model, uniform
+from tests.analyst.regression.studies import FAMILIES, PLACES, Study, covariate
 from tests.conftest import slow
 
 CHANCE = 1e-3
 ENOUGH = 1000
 """Releases times coefficients: so many tell an error of 15% from chance."""
-W = np.array([-1.5, -0.5, 0.5, 1.5])
-FINE = np.array([[0.75, 0.1, 0.1], [0.1, 0.65, 0.15], [0.15, 0.25, 0.75]])
-
-
-@dataclass
-class Study:
-    """A model, and the chance of each pattern and state in the population, (G, K)."""
-
-    model: Model
-    chances: FloatArray
-    rows: int
-
-
-def outcome(family: Family) -> Study:
-    """Return a study with a randomized outcome; the model need not be right for its equations to have a root."""
-    design = np.stack([np.ones(4), W], axis=-1)[:, None]
-    values = {
-        "logistic": [[0.0, 1, 1]],
-        "multinomial": [[0.0, 1, 2]],
-        "linear": [[0.0, 1, 4]],
-        "poisson": [[0.0, 1, 3]],
-    }
-    odds = np.exp(np.stack([0 * W, 0.3 + 0.4 * W, -0.2 - 0.3 * W], axis=1))
-    chances = odds / odds.sum(axis=1, keepdims=True) / 4
-    return Study(Model(family, design, np.array(values[family.name]), FINE), chances, 30_000)
-
-
-def covariate(family: Family) -> Study:
-    """Return a study with a randomized covariate of three, and an untouched outcome."""
-    ys = {"logistic": [0.0, 1], "multinomial": [0.0, 1, 2], "linear": [-1.0, 0, 2], "poisson": [0.0, 1, 2, 4]}[
-        family.name
-    ]
-    pairs = [(w, y) for w in W for y in ys]
-    level = np.eye(3)[:, 1:]
-    design = np.array([[[1, w, *level[k]] for k in range(3)] for w, _ in pairs])
-    weight = np.array(
-        [[np.exp(-0.1 * y + y * (0.3 * w + [0, 0.3, -0.3][k]) / max(ys)) for k in range(3)] for w, y in pairs]
-    )
-    outcomes = np.array([[y] for _, y in pairs])
-    return Study(Model(family, design, outcomes, FINE), weight / weight.sum(), 60_000)
-
-
-def both(family: Family) -> Study:
-    """Return a study with a covariate of two and an outcome of three randomized by themselves: six states."""
-    values = {"logistic": [0.0, 1, 1], "multinomial": [0.0, 1, 2], "linear": [0.0, 1, 4], "poisson": [0.0, 1, 3]}
-    states = [(x, y) for x in range(2) for y in range(3)]
-    design = np.array([[[1, w, x] for x, _ in states] for w in W])
-    chances = np.array([[np.exp(y * (0.2 * w + 0.3 * x - 0.2) - 0.2 * x) for x, y in states] for w in W])
-    numbers = np.array([[values[family.name][y] for _, y in states]])
-    return Study(Model(family, design, numbers, np.kron(uniform(2, 0.7), FINE)), chances / chances.sum(), 75_000)
-
-
-PLACES: dict[str, Callable[[Family], Study]] = {"outcome": outcome, "covariate": covariate, "both": both}
-FAMILIES: dict[str, Family] = {
-    family.name: family for family in (Logistic(), Multinomial(("a", "b", "c")), Linear(), Poisson())
-}
 
 
 @dataclass
@@ -103,7 +46,7 @@ class Seen:
         """
         mean = self.covariance["population"].mean(axis=0)
         values, vectors = eigh(self.covariance[target].mean(axis=0), mean)
-        along = vectors[:, values > 0.01]
+        along = vectors[:, values > Study.least_noise]
         return self.off[target] @ along, along.T @ self.covariance[target] @ along
 
     def p_values(self, target: Target) -> tuple[float, float]:
@@ -123,9 +66,9 @@ def seen(study: Study, releases: int) -> Seen:
     targets: tuple[Target, ...] = ("table", "population")
     off, covariance = ({target: [] for target in targets} for _ in range(2))  # type: ignore[var-annotated]
     for _ in range(releases):
-        table = random.multinomial(study.rows, study.chances.ravel()).reshape(study.chances.shape).astype(float)
+        table = study.table(random)
         own = solve(model.truth(table)).best.beta
-        found = solve(model.source(model.published(random, table)))
+        found = solve(study.release(random, table))
         for target, right in zip(targets, (own, truth), strict=True):
             off[target].append(found.best.beta - right)
             covariance[target].append(found.covariance.of(target))
@@ -133,8 +76,12 @@ def seen(study: Study, releases: int) -> Seen:
     return Seen(*arrays, truth)
 
 
+RANDOMIZED = [place for place in PLACES if "groups" not in place]
+"""Tables that are dealt to groups are small; `test_bands` has them, too."""
+
+
 @pytest.mark.parametrize("releases", [None, slow(1000)], ids=["enough", "many"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", RANDOMIZED)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_errors(family: str, place: str, releases: int | None) -> None:
     """Spread and centre are as said, for both targets; errors that are 15% too small are found."""
@@ -149,7 +96,7 @@ def test_errors(family: str, place: str, releases: int | None) -> None:
         assert small.p_values(target)[0] < CHANCE
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", RANDOMIZED)
 def test_a_coefficient_that_is_off(place: str) -> None:
     """One that is 15% too large is found in the centre."""
     found = seen(PLACES[place](Logistic()), 100)
@@ -169,7 +116,7 @@ def test_score_intervals_cover(target: Target, releases: int) -> None:
     truth = solve(model.truth(study.chances * study.rows)).best.beta
     covered = []
     for _ in range(releases):
-        table = random.multinomial(study.rows, study.chances.ravel()).reshape(study.chances.shape).astype(float)
+        table = study.table(random)
         right = truth if target == "population" else solve(model.truth(table)).best.beta
         low, high = fit(model.source(model.published(random, table))).interval(target).T
         covered.append((low <= right) & (right <= high))

@@ -26,6 +26,8 @@ from sfumato.values.arrays import FloatArray, IntArray
 
 NUMBERS_AT_ONCE = 2_000_000
 """Of psi, states and coefficients together: what a block has at most in memory."""
+NEXT_TO_NOTHING = 0.1
+"""Of the population's variance: below it the noise of a deal is a small difference of large sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,7 @@ class Noise:
 
     table: FloatArray
     population: FloatArray
+    steady: FloatArray | None = None  # of a deal: that given the table, for where `table` is next to nothing
 
     def __add__(self, other: Noise) -> Noise:
         return Noise(self.table + other.table, self.population + other.population)
@@ -53,6 +56,14 @@ class Noise:
     def of(self, target: str) -> FloatArray:
         """Return that for a target."""
         return self.table if target == "table" else self.population
+
+    def variance(self, direction: FloatArray, target: str) -> float:
+        """Return the variance of the sum along a direction."""
+        variance, whole, steady = (
+            0.0 if matrix is None else float(direction @ matrix @ direction)
+            for matrix in (self.of(target), self.population, self.steady)
+        )
+        return max(variance, steady) if target == "table" and variance < NEXT_TO_NOTHING * whole else variance
 
 
 @dataclass(frozen=True, eq=False)

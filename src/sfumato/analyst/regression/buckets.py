@@ -11,6 +11,10 @@ compositions, the records of x are permuted over its places. With amounts A_i(y)
     population  sum_g r_g r_g' + sum_x n_x bar_xx bar_xx'
     table       sum_g r_g r_g' - (sum_i sum_x a[g(i), x] A_i(x) A_i(x)' - sum_x n_x bar_xx bar_xx')
 
+Given the table an amount that is the same for all states adds the same to every deal, since rows of a sum to one. So
+`table` may be taken of A_i(y) - c_i for any c_i of the row alone. With c_i the mean of A_i over the states most of what
+cancels is gone beforehand: that is *steady*, and stands in where the first form is next to nothing, or below 0.
+
 Where the deal was random inside strata, each has its own a and means, and all is added up. Chance says nothing about
 *loose* buckets: they get the classical weights c_gy/|g|, and the largest error that these can have is told.
 """
@@ -18,6 +22,7 @@ Where the deal was random inside strata, each has its own a and means, and all i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -97,6 +102,16 @@ def _require_few(buckets: Buckets, loose: BoolArray) -> None:
 
 def noise_of_deal(buckets: Buckets, blocks: Blocks, amount: Amount) -> Noise:
     """Return the covariance of the sum over all rows of sum_y a[g, y] A(y); see the top."""
+    shares = buckets.compositions.sum(axis=0) / buckets.compositions.sum()
+
+    def centred(block: Block) -> FloatArray:
+        own = amount(block)
+        return np.asarray(own - np.einsum("gkc,k->gc", own, shares)[:, None])
+
+    return replace(_noise(buckets, blocks, amount), steady=_noise(buckets, blocks, centred).table)
+
+
+def _noise(buckets: Buckets, blocks: Blocks, amount: Amount) -> Noise:
     number, loose = strata(buckets)
     C, weights = buckets.compositions, dealt_weights(buckets)
     records = np.zeros((number.max(initial=-1) + 1, C.shape[1]))

@@ -79,7 +79,7 @@ def direction(point: Point, j: int) -> FloatArray:
 def score_statistic(equations: Equations, point: Point, j: int, target: Target) -> float:
     """Return T_j at a point that solves the equations of the others."""
     e = direction(point, j)
-    variance = float(equations.noise_along(point.beta, e).of(target)[0, 0])
+    variance = equations.noise_along(point.beta, e).variance(np.ones(1), target)
     top = float(e @ point.sums.score)
     return top / np.sqrt(variance) if variance > 0 else float(np.copysign(np.inf, top) if top else 0.0)
 
@@ -129,7 +129,7 @@ def _look(profile: _Profile, beta: FloatArray, error: float) -> _Look | None:
     solved = np.linalg.solve(H[np.ix_(others, others)], np.column_stack([-H[others, j], U[others]]))
     e, step = np.zeros_like(beta), np.zeros_like(beta)
     e[others], step[others], e[j] = solved[:, 0], solved[:, 1], 1
-    variance, information = float(equations.noise_along(beta, e).of(profile.target)[0, 0]), float(e @ H @ e)
+    variance, information = equations.noise_along(beta, e).variance(np.ones(1), profile.target), float(e @ H @ e)
     if not (variance > 0 and information > 0):
         return None
     off = float(np.sqrt(np.maximum(U[others] @ step[others], 0) / information)) / error

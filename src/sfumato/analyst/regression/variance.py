@@ -31,8 +31,11 @@ def bread(point: Point) -> FloatArray:
 def covariances(point: Point, noise: Noise) -> Noise:
     """Return both covariances of the coefficients; nan for those at the edge."""
     inverse = bread(point)
-    sandwiches = (inverse @ meat @ inverse for meat in (noise.table, noise.population))
-    return Noise(*(_without(~point.free, not_negative(covariance)) for covariance in sandwiches))
+    table, population = (not_negative(inverse @ meat @ inverse) for meat in (noise.table, noise.population))
+    if noise.steady is not None:
+        least = np.array([noise.variance(row, "table") for row in inverse])
+        table = table + np.diag(np.maximum(least - np.diag(table), 0))
+    return Noise(*(_without(~point.free, covariance) for covariance in (table, population)))
 
 
 def _without(gone: BoolArray, covariance: FloatArray) -> FloatArray:
