@@ -162,6 +162,7 @@ class Release(CountedRelease, Result):
         standard: Standard = "all",
         weight: str = "",
         cluster: str = "",
+        survey_strata: str = "",
         target: Target = "table",
         level: float = 0.95,
     ) -> Comparison:
@@ -169,12 +170,13 @@ class Release(CountedRelease, Result):
 
         With `strata` (columns, randomized or not) measures are pooled over them as Mantel and Haenszel do, and risks
         are standardised to the strata of `all` records, of the `exposed` or of the `others`. `weight` names survey
-        weights; `cluster`, for the population, a column whose rows were sampled together. Records for which a condition
-        is unknown (a missing value) are left out.
+        weights; `cluster`, for the population, a column whose rows were sampled together, and `survey_strata` one in
+        whose values the records, or clusters, were drawn. Records for which a condition is unknown (a missing value)
+        are left out.
         """
         from sfumato.analyst.risks import Design, risks
 
-        design = Design.of(strata, standard, weight, cluster)
+        design = Design.of(strata, standard, weight, cluster, survey_strata)
         return risks(self, exposed, outcome, where, design, target=target, level=level)
 
     def regress(
@@ -186,6 +188,7 @@ class Release(CountedRelease, Result):
         weights: str = "",
         offset: str = "",
         cluster: str = "",
+        survey_strata: str = "",
         method: Method = "inverse",
         target: Target = "table",
         level: float = 0.95,
@@ -196,15 +199,17 @@ class Release(CountedRelease, Result):
 
         The outcome, covariates, or both may be randomized, or dealt to groups. `family`: logistic, multinomial, linear
         or poisson. Formulas: `sfumato.analyst.regression.formula`. `where` is a condition on any columns; `weights`
-        names a column of survey weights, `cluster` one that tells which rows belong together (persons), `offset` is an
-        expression that is added to the linear predictor. `method`: "likelihood" for randomized outcomes alone.
+        names a column of survey weights, `cluster` one that tells which rows belong together (persons), `survey_strata`
+        one inside whose values the rows, or clusters, were drawn (both matter for the target "population"); `offset` is
+        an expression that is added to the linear predictor. `method`: "likelihood" for randomized outcomes alone.
         `interval`: "score", or "wald" (estimate and standard errors); None: score where that does not take long.
         """
         from sfumato.analyst.regression.regress import regress
 
         return regress(
-            self, formula, family, where=where, weights=weights, offset=offset, cluster=cluster, method=method,
-            target=target, level=level, interval=interval, progress=progress,
+            self, formula, family, where=where, weights=weights, offset=offset, cluster=cluster,
+            survey_strata=survey_strata, method=method, target=target, level=level, interval=interval,
+            progress=progress,
         )  # fmt: skip
 
     def power(

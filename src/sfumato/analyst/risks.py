@@ -1,4 +1,4 @@
-"""Risks compared, asked of a release: in all records, or in strata, with survey weights and clusters."""
+"""Risks compared, asked of a release: in all records, or in strata, with survey weights, clusters and survey strata."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.analyst.answer import Key, Target, check_target
 from sfumato.analyst.ask.cells import Cells, Estimates, Place, Question, Source, cells_of
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
 from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata, survey_strata
 from sfumato.analyst.ask.where import no_column, parsed
 from sfumato.analyst.associations import CLASSICAL, UNCORRECTED, Comparison, notes_of
 from sfumato.analyst.counting.counts import CountedRelease
@@ -39,11 +41,14 @@ class Design:
     standard: Standard = "all"
     weight: str = ""
     cluster: str = ""
+    survey_strata: str = ""
 
     @classmethod
-    def of(cls, strata: str | Sequence[str], standard: Standard, weight: str, cluster: str) -> Design:
+    def of(
+        cls, strata: str | Sequence[str], standard: Standard, weight: str, cluster: str, survey_strata: str
+    ) -> Design:
         """Return a design whose strata may be one column."""
-        return cls((strata,) if isinstance(strata, str) else tuple(strata), standard, weight, cluster)
+        return cls((strata,) if isinstance(strata, str) else tuple(strata), standard, weight, cluster, survey_strata)
 
     def check(self, release: CountedRelease, target: Target) -> None:
         """Raise unless strata, weight and cluster can be what they are said to be."""
@@ -60,9 +65,17 @@ class Design:
             )
         check_weight(release, self.weight, types, hidden)
         if self.cluster:
-            self._check_cluster(release, hidden, target)
+            self._check_cluster(release, hidden)
+        if self.survey_strata:
+            check_survey_strata(release, self.survey_strata)
+        if (self.cluster or self.survey_strata) and target != "population":
+            raise UsageError(
+                "Clusters and survey strata matter for conclusions about a population; given the table only the noise "
+                "is random.",
+                "Ask with --target population, or leave --cluster and --survey-strata away.",
+            )
 
-    def _check_cluster(self, release: CountedRelease, hidden: Sequence[str], target: Target) -> None:
+    def _check_cluster(self, release: CountedRelease, hidden: Sequence[str]) -> None:
         if self.cluster in hidden:
             raise UsageError(
                 f"{self.cluster!r} is randomized: it does not tell which rows belong together.", "Name another column."
@@ -71,11 +84,6 @@ class Design:
             raise UsageError(
                 "Records of a release by groups were dealt together: errors by cluster are not known there.",
                 "Leave --cluster away; the errors are then those of independent records.",
-            )
-        if target != "population":
-            raise UsageError(
-                "Clusters matter for conclusions about a population; given the table only the noise is random.",
-                "Ask with --target population, or leave --cluster away.",
             )
 
 
@@ -156,21 +164,71 @@ class _Asked:
         Where whole clusters are drawn from the population, it is
 
             G/(G-1) sum_g (T_g - mean T)(T_g - mean T)',    T_g the estimated counts of cluster g, G clusters
+
+        and with survey strata the same within each: `sfumato.analyst.ask.survey`.
         """
-        if not self.design.cluster:
+        design = self.design
+        if not design.cluster and not design.survey_strata:
             return self.figures.joint_covariance(COUNT, self.question.target)
-        by = (*self.design.strata, self.design.cluster)
-        apart = self.source.figures(replace(self.question, by=by, sets=(by,)), by, self.place, self.figures.size)
+        survey = None
+        if design.survey_strata:
+            rows = self.question.condition.rows
+            survey = survey_strata(self.question.release, design.survey_strata, design.cluster, rows)
+        if not design.cluster:
+            assert survey is not None
+            return self._of_records(survey)
+        return self._of_clusters(survey)
+
+    def _apart(self, *columns: str) -> Estimates:
+        """Return the counts by further columns."""
+        by = tuple(dict.fromkeys((*self.design.strata, *columns)))
+        return self.source.figures(replace(self.question, by=by, sets=(by,)), by, self.place, self.figures.size)
+
+    def _of_clusters(self, survey: SurveyStrata | None) -> FloatArray:
+        apart = self._apart(*([survey.column] if survey else []), self.design.cluster)
         keys = {key.name: key for key in apart.tally.keys}
-        person, totals, strata = keys[self.design.cluster].codes, apart.total(COUNT), self.figures.tally.groups
-        clusters = int(person.max(initial=-1)) + 1
+        unit, strata = keys[self.design.cluster].codes, self.figures.tally.groups
+        stratum = np.zeros_like(unit) if survey is None else _survey_codes(survey, keys)
+        units, unit = np.unique(np.stack([stratum, unit]), axis=1, return_inverse=True)
+        clusters = units.shape[1]
         if clusters * self.figures.size * strata > MOST_OF_CLUSTERS:
             raise UsageError(f"{clusters:,} clusters in {strata:,} strata are too many to hold.", "Use fewer strata.")
         added = np.zeros((clusters, strata, self.figures.size))
-        np.add.at(added, (person, _same_groups(self.figures.tally, keys)), totals)
-        off = (added - added.mean(axis=0)).reshape(clusters, -1)
-        covariance: FloatArray = clusters / max(clusters - 1, 1) * off.T @ off
-        return covariance
+        np.add.at(added, (unit.reshape(-1), _same_groups(self.figures.tally, keys)), apart.total(COUNT))
+        drawn = np.array([max(clusters, 2)], dtype=np.float64) if survey is None else survey.units
+        each = added.reshape(clusters, -1)
+        totals = np.zeros((drawn.size, each.shape[1]))
+        np.add.at(totals, units[0], each)
+        factor, taken = (drawn / (drawn - 1))[units[0]], totals / np.sqrt(drawn - 1)[:, None]
+        return np.asarray(each.T @ (each * factor[:, None]) - taken.T @ taken)
+
+    def _of_records(self, survey: SurveyStrata) -> FloatArray:
+        """Return the covariance where records were drawn within survey strata: products of the same stratum remain.
+
+        Over all n rows the covariance is n/(n - 1) (M - S S'/n), which gives M, the sum of a record's products.
+        """
+        apart = self._apart(survey.column)
+        keys = {key.name: key for key in apart.tally.keys}
+        group, stratum = _same_groups(self.figures.tally, keys), _survey_codes(survey, keys)
+        size, groups, n = self.figures.size, self.figures.tally.groups, apart.rows
+        if apart.tally.groups * size > MOST_NUMBERS:
+            raise UsageError(
+                f"The strata and survey strata together have {apart.tally.groups * size:,} counts, and their "
+                f"covariances are needed; {MOST_NUMBERS:,} are possible.",
+                "Use fewer or coarser strata, or name clusters, too.",
+            )
+        total, covariance = apart.total(COUNT), apart.joint_covariance(COUNT, "population")
+        products = covariance * (n - 1) / n + np.outer(total.ravel(), total.ravel()) / n
+        found = np.zeros((groups * size, groups * size))
+        for h, (units, factor) in enumerate(zip(survey.units, survey.factor, strict=True)):
+            own = np.flatnonzero(stratum == h)
+            places, cells = (
+                (each[own][:, None] * size + np.arange(size)).ravel() for each in (group, np.arange(len(total)))
+            )
+            sums = total.ravel()[cells]
+            within = factor * (products[np.ix_(cells, cells)] - np.outer(sums, sums) / units)
+            np.add.at(found, (places[:, None], places), within)
+        return found
 
 
 def _blocks(covariance: FloatArray) -> FloatArray:
@@ -178,6 +236,12 @@ def _blocks(covariance: FloatArray) -> FloatArray:
     strata = len(covariance) // 4
     apart = covariance.reshape(strata, 4, strata, 4)
     return apart[np.arange(strata), :, np.arange(strata), :]
+
+
+def _survey_codes(survey: SurveyStrata, keys: Mapping[str, Key]) -> IntArray:
+    """Return the survey stratum of each group."""
+    values = keys[survey.column].column()
+    return survey.codes(pa.array(["" if value is None else str(value) for value in values]))
 
 
 def _same_groups(tally: Rows, keys: Mapping[str, Key]) -> IntArray:

@@ -36,6 +36,9 @@ Target = Annotated[
 ]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 AnyWhere = Annotated[str, typer.Option("--where", help="A condition on any columns.")]
+SurveyStrata = Annotated[
+    str, typer.Option("--survey-strata", help="A column in whose values records or clusters were drawn.")
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
 
@@ -134,6 +137,7 @@ def associate(
     cluster: Annotated[
         str, typer.Option("--cluster", help="A column whose rows were sampled together, for a population.")
     ] = "",
+    survey_strata: SurveyStrata = "",
     target: Target = "table",
     level: Level = 0.95,
     engine: Engine = "embedded",
@@ -148,8 +152,10 @@ def associate(
     how: dict[str, Any] = {"target": target, "level": level}
     if between and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
-    if between and (strata or weight or cluster):
-        raise UsageError("--strata, --weight and --cluster are for risks.", "Name --exposed and --outcome.")
+    if between and (strata or weight or cluster or survey_strata):
+        raise UsageError(
+            "--strata, --weight, --cluster and --survey-strata are for risks.", "Name --exposed and --outcome."
+        )
     with opened_release(release, engine, master, conf) as opened:
         names = split_names(between or [], opened.askable_names)
         if between and len(names) != 2:
@@ -159,6 +165,7 @@ def associate(
         else:
             by = split_names(strata or [], opened.askable_names)
             how |= {"strata": by, "standard": standard, "weight": weight, "cluster": cluster}
+            how |= {"survey_strata": survey_strata}
             found = opened.risks(exposed, outcome, where, **how)
     if as_json:
         print_json(found.to_dict())
@@ -182,6 +189,7 @@ def regress(
     weights: Annotated[str, typer.Option("--weights", help="A column of survey weights.")] = "",
     offset: Annotated[str, typer.Option("--offset", help="Added to the linear predictor, e.g. log(years).")] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="A column that tells which rows are one person's.")] = "",
+    survey_strata: SurveyStrata = "",
     method: Annotated[
         str, typer.Option("--method", help="inverse (unbiased), or likelihood, of randomized outcomes alone.")
     ] = "inverse",
@@ -203,6 +211,7 @@ def regress(
     """
     how: dict[str, Any] = {"method": method, "target": target, "level": level, "interval": interval}
     asked: dict[str, Any] = {"where": where, "weights": weights, "offset": offset, "cluster": cluster}
+    asked |= {"survey_strata": survey_strata}
     with opened_release(release, engine, master, conf) as opened, progress_bar("Fitting", None, as_json) as progress:
         found = opened.regress(formula, family, **asked, **how, progress=progress)
     if output is not None:

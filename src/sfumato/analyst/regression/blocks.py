@@ -49,9 +49,17 @@ class Noise:
     table: FloatArray
     population: FloatArray
     steady: FloatArray | None = None  # of a deal: that given the table, for where `table` is next to nothing
+    totals: FloatArray | None = None  # (strata, c) of survey strata, times the root of 1/(n - 1), not yet taken off
 
     def __add__(self, other: Noise) -> Noise:
-        return Noise(self.table + other.table, self.population + other.population)
+        totals = None if self.totals is None or other.totals is None else self.totals + other.totals
+        return Noise(self.table + other.table, self.population + other.population, totals=totals)
+
+    def within_strata(self) -> Noise:
+        """Return it with the means of survey strata taken off, once all rows are added up."""
+        if self.totals is None:
+            return self
+        return Noise(self.table, self.population - self.totals.T @ self.totals)
 
     def of(self, target: str) -> FloatArray:
         """Return that for a target."""
@@ -342,7 +350,8 @@ class Block:
     @property
     def _is_plain(self) -> bool:
         """Whether cells are noisy by themselves, and the design does not depend on the state."""
-        return not self.told_apart and self.cells.draw is None and self.cells.cluster is None
+        cells = self.cells
+        return not self.told_apart and cells.draw is None and cells.cluster is None and cells.stratum is None
 
     def parts(self) -> Iterator[Block]:
         """Yield the block in parts of which psi can be held."""
@@ -367,6 +376,7 @@ class Block:
             population  sum (omega sum_k b a)(..)'        table  that, less sum omega^2 sum_k b a a'
 
         Cells that share a draw are added up first, since their noise is one; for a population all cells of a cluster.
+        Of survey strata see `sfumato.analyst.ask.survey`; their means are taken off by `Noise.within_strata`.
         """
         if self.cells.draw is not None:
             return self._noise_of_draws(amount, self.cells.draw)
@@ -374,13 +384,24 @@ class Block:
         within = np.multiply(flat.T, self.squared.reshape(-1)) @ flat
         mean = self.tilde(amount)
         population = mean.T @ (mean * self.cells.squares[:, None])
-        return Noise(population - within, self._of_clusters(amount, population))
+        return self._of_units(amount, Noise(population - within, population))
 
-    def _of_clusters(self, amount: FloatArray, otherwise: FloatArray) -> FloatArray:
-        if self.cells.cluster is None:
+    def _of_units(self, amount: FloatArray, otherwise: Noise) -> Noise:
+        """Return the noise with that of the population by clusters and survey strata, where rows have them."""
+        cells = self.cells
+        if cells.cluster is None and cells.stratum is None:
             return otherwise
-        total = added(self.cells.cluster, self.tilde(amount) * self.cells.count[:, None])
-        return np.asarray(total.T @ total)
+        mean = self.tilde(amount)
+        total, square, unit = mean * cells.count[:, None], cells.squares, np.arange(len(mean))
+        if cells.cluster is not None:
+            mean, unit = added(cells.cluster, total), np.unique(cells.cluster, return_index=True)[1]
+            square = np.ones(unit.size)
+        if cells.stratum is None:
+            return Noise(otherwise.table, mean.T @ mean)
+        assert cells.units is not None
+        square = square * (cells.units / (cells.units - 1))[cells.stratum[unit]]
+        totals = _by(cells.stratum, total, cells.units.size) / np.sqrt(cells.units - 1)[:, None]
+        return Noise(otherwise.table, mean.T @ (mean * square[:, None]), totals=totals)
 
     def _noise_of_draws(self, amount: FloatArray, draw: IntArray) -> Noise:
         pattern = np.arange(draw.size) if self.cells.pattern is None else self.cells.pattern
@@ -390,7 +411,7 @@ class Block:
         mean = (weights[:, None, :] @ together)[:, 0]
         population, flat = mean.T @ mean, _flat(together)
         within = flat.T @ (flat * weights.reshape(-1, 1))
-        return Noise(population - within, self._of_clusters(amount, population))
+        return self._of_units(amount, Noise(population - within, population))
 
 
 def blocks_of(cells: Cells, family: Family) -> Iterator[Block]:
@@ -406,7 +427,7 @@ def blocks_of(cells: Cells, family: Family) -> Iterator[Block]:
 
 
 _OF_PATTERNS = ("design", "outcome", "used", "offset")
-_OF_CELLS = ("weights", "count", "squares", "published", "naive", "chances", "group")
+_OF_CELLS = ("weights", "count", "squares", "published", "naive", "chances", "stratum", "group")
 
 
 def _part(cells: Cells, patterns: slice, order: IntArray | None) -> Cells:

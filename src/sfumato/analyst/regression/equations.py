@@ -105,19 +105,19 @@ class Equations:
         if self.source.buckets is not None:
             return noise_of_deal(self.source.buckets, self.blocks, amount)
         parts = self.blocks() if narrow else (part for block in self.blocks() for part in block.parts())
-        return reduce(add, (part.noise(amount(part)) for part in parts))
+        return reduce(add, (part.noise(amount(part)) for part in parts)).within_strata()
 
     def score_noise(self, beta: FloatArray) -> Noise:
         """Return the covariance of U at these coefficients."""
         if self.source.buckets is not None:
             return self.noise(lambda block: block.psi(beta))
-        return reduce(add, (block.score_noise(beta) for block in self.blocks()))
+        return reduce(add, (block.score_noise(beta) for block in self.blocks())).within_strata()
 
     def noise_along(self, beta: FloatArray, direction: FloatArray) -> Noise:
         """Return the variance of direction'U at these coefficients, (1, 1)."""
         if self.source.buckets is not None:
             return self.noise(lambda block: block.psi(beta) @ direction[:, None])
-        return reduce(add, (block.noise_along(beta, direction) for block in self.blocks()))
+        return reduce(add, (block.noise_along(beta, direction) for block in self.blocks())).within_strata()
 
     def log_likelihood(self, beta: FloatArray) -> float:
         """Return sum b log p(Y | w, k), the unbiased estimate of the table's log-likelihood."""

@@ -1,6 +1,6 @@
 """A formula and a release put together: factors, states, columns of the design; refused where that cannot be.
 
-the weight, the cluster   untouched columns
+the survey's design       untouched columns: weights, clusters, survey strata
 the offset                an expression of untouched columns, or of hidden ones
 the condition             on untouched columns it selects rows; on hidden ones psi = 0 for states that do not satisfy
                           it, which is the fit to the true records that do
@@ -20,6 +20,8 @@ from sqlglot import exp
 
 from sfumato.analyst.ask.conditions import Condition, column_names, split_condition
 from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata
+from sfumato.analyst.ask.survey import survey_strata as strata_of
 from sfumato.analyst.ask.where import check_column, parsed
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Truths
@@ -56,6 +58,7 @@ class Model:
     offset: Known | None
     weight: str
     cluster: str
+    survey: SurveyStrata | None
 
     @property
     def untouched(self) -> tuple[Known, ...]:
@@ -127,6 +130,7 @@ def model_of(
     weights: str = "",
     offset: str = "",
     cluster: str = "",
+    survey_strata: str = "",
 ) -> Model:
     """Return the model that a formula means for a release."""
     if family not in FAMILIES:
@@ -138,6 +142,8 @@ def model_of(
     for factor in factors:
         check_columns(release, factor, _refused(release))
     _check_plain(release, weights, cluster, tree)
+    if survey_strata:
+        check_survey_strata(release, survey_strata)
     named = frozenset().union(column_names(tree), *(factor.columns for factor in factors))
     in_buckets, mechanisms = release.manifest.in_buckets, _mechanisms(release, named)
     is_hidden = bool(named & set(release.manifest.domain.names))
@@ -156,6 +162,7 @@ def model_of(
     model = Model(
         release, read, made, outcome, covariates, columns_of(read, covariates), states, condition,
         None if offset_factor is None else _number(known[offset_factor.text], "offset"), weights, cluster,
+        strata_of(release, survey_strata, cluster, condition.rows) if survey_strata else None,
     )  # fmt: skip
     _check_told(model)
     _check_determined(model)

@@ -43,6 +43,8 @@ class Cells:
     offset: FloatArray | None = None  # (G, K or 1) added to the linear predictor
     draw: IntArray | None = None  # (R,) cells with one number share one draw of the noise: their weights are equal
     cluster: IntArray | None = None  # (R,) cells with one number belong together in the population, such as a person's
+    stratum: IntArray | None = None  # (R,) the survey stratum, a place of `units`
+    units: FloatArray | None = None  # (strata,) persons or clusters that were drawn in each survey stratum
     group: IntArray | None = None  # (R,) the bucket, a row of `Buckets.compositions`
     settings: FloatArray | None = None  # (s, G, K or 1, p) the design with a column set to a value, for each question
     slopes: FloatArray | None = None  # (s, G, K or 1, p) the derivative of the design by a column, for each question

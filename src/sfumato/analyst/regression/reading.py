@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.analyst.ask.conditions import fetched
+from sfumato.analyst.ask.survey import text_of
 from sfumato.analyst.counting.counts import Counting
 from sfumato.analyst.counting.tally import Truths, changed, numbers_in, places_of_rows
 from sfumato.analyst.grouped.dealt import Dealt, dealt
@@ -52,14 +53,22 @@ class Asked:
     @property
     def keys(self) -> tuple[str, ...]:
         """What cells are told apart by; first of all what must stay together."""
-        return (*self._together, *self._pattern, *self._published)
+        apart = [] if self.model.cluster else self._stratum
+        return (*self.together, *self._pattern, *self._published, *apart)
 
     @property
-    def _together(self) -> list[str]:
+    def together(self) -> list[str]:
+        """What tells the rows that must stay in one batch."""
         model = self.model
         if model.in_buckets:
             return [quoted(model.release.manifest.buckets.group_column)]
-        return [quoted(model.cluster)] if model.cluster else []
+        if model.cluster:
+            return [*self._stratum, quoted(model.cluster)]
+        return []
+
+    @property
+    def _stratum(self) -> list[str]:
+        return [text_of(self.model.survey.column)] if self.model.survey else []
 
     @property
     def _pattern(self) -> list[str]:
@@ -92,7 +101,7 @@ class Asked:
         weight = f"CAST({quoted(self.model.weight)} AS DOUBLE)" if self.model.weight else ""
         sums = ("1", weight, f"{weight} * {weight}") if weight else ("1",)
         columns = [f"{sql} AS c{k}" for k, sql in enumerate(self.keys)] + [f"{s} AS s{k}" for k, s in enumerate(sums)]
-        order = " ORDER BY 1" if self._together else ""
+        order = f" ORDER BY {', '.join(str(k + 1) for k in range(len(self.together)))}" if self.together else ""
         where = f" WHERE {self.where}" if self.where else ""
         return f"SELECT {', '.join(columns)} FROM release{where}{order}"
 
@@ -137,6 +146,7 @@ class Rows:
     """Cells (or rows) with what is known of each; nothing is multiplied out yet."""
 
     together: IntArray | None  # the cluster, or the bucket from 0
+    stratum: IntArray | None  # of the survey
     factors: dict[str, FloatArray]  # of each untouched factor, its numbers
     truths: IntArray  # of the condition's atoms, a digit to the base 3 for each
     classes: tuple[IntArray, ...]  # under each mechanism
@@ -152,6 +162,7 @@ class Rows:
         """Return some of them."""
         return Rows(
             None if self.together is None else self.together[part],
+            None if self.stratum is None else self.stratum[part],
             {name: values[part] for name, values in self.factors.items()},
             self.truths[part],
             tuple(own[part] for own in self.classes),
@@ -170,21 +181,30 @@ class Rows:
 
 def rows_of(model: Model, table: Any) -> Rows:
     """Return an Arrow table of what `Asked` asks for as arrays."""
-    columns, together = iter(table.columns), None
+    columns, together, stratum = iter(table.columns), None, None
     if model.in_buckets:
         together = np.asarray(next(columns).combine_chunks()).astype(np.int64) - 1
     elif model.cluster:
-        encoded = next(columns).combine_chunks().dictionary_encode(null_encoding="encode")
-        together = np.asarray(encoded.indices).astype(np.int64)
+        stratum = model.survey.codes(next(columns)) if model.survey else None
+        together = _clusters(next(columns), stratum)
     factors = {known.text: known.column(next(columns)) for known in model.untouched}
     truths = np.zeros(table.num_rows, dtype=np.int64)
     for k in range(len(model.condition.atoms)):
         truth = next(columns).combine_chunks()
         truths += 3**k * np.asarray(truth.cast("int8").fill_null(2)).astype(np.int64)
     classes = tuple(_classes(part, columns, table.num_rows) for part in model.states.parts)
+    if model.survey and not model.cluster:
+        stratum = model.survey.codes(next(columns))
     rows, *weighted = (numbers_in(column) for column in columns)
     count, squares = weighted or (rows, rows)
-    return Rows(together, factors, truths, classes, rows, count, squares)
+    return Rows(together, stratum, factors, truths, classes, rows, count, squares)
+
+
+def _clusters(column: Any, stratum: IntArray | None) -> IntArray:
+    """Return the number of each row's cluster; those of one name in two survey strata are two."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    number = np.asarray(encoded.indices).astype(np.int64)
+    return number if stratum is None else number + stratum * (int(number.max(initial=0)) + 1)
 
 
 def _classes(part: Classes, columns: Iterator[Any], rows: int) -> IntArray:
@@ -284,6 +304,8 @@ class _Reading:
             used=self._used(rows.truths[first]),
             offset=model.offsets(values, first.size),
             cluster=rows.together if model.cluster else None,
+            stratum=rows.stratum,
+            units=None if model.survey is None else model.survey.units,
             group=rows.together if model.in_buckets else None,
             settings=self._designs([(values, {name: x}) for name, x in self.settings.values], first.size),
             slopes=self._slopes(values, first.size),
@@ -402,13 +424,14 @@ class StreamSource(_Reading):
 
     def batches(self) -> Iterator[Cells]:
         """Yield the rows in their order, those that must stay together in one batch."""
-        model, query, rest = self.model, Asked(self.model).rows_sql, None
+        model, asked, rest = self.model, Asked(self.model), None
+        query, keys = asked.rows_sql, asked.together
         with connected(model.release, as_numbers=True) as opened:
             try:
                 for batch in opened.sql(query).to_arrow_reader(self.step):
                     table = pa.Table.from_batches([batch])
                     if model.cluster or model.in_buckets:
-                        table, rest = _cut(table if rest is None else pa.concat_tables([rest, table]))
+                        table, rest = _cut(table if rest is None else pa.concat_tables([rest, table]), len(keys))
                     if table.num_rows:
                         yield self.cells(rows_of(model, table), patterned=False)
                 if rest is not None and rest.num_rows:
@@ -417,11 +440,13 @@ class StreamSource(_Reading):
                 raise UsageError(f"The formula does not fit: {first_line(problem)}.", "Change it.") from None
 
 
-def _cut(table: Any) -> tuple[Any, Any]:
-    """Return the rows before the last cluster or bucket, and its own."""
-    keys = table.columns[0].combine_chunks().dictionary_encode(null_encoding="encode").indices
-    codes = np.asarray(keys)
-    first = int(np.flatnonzero(codes == codes[-1])[0]) if codes.size else 0
+def _cut(table: Any, keys: int) -> tuple[Any, Any]:
+    """Return the rows before the last cluster or bucket, told by the first columns, and its own."""
+    same = np.ones(table.num_rows, dtype=np.bool_)
+    for column in table.columns[:keys]:
+        codes = np.asarray(column.combine_chunks().dictionary_encode(null_encoding="encode").indices)
+        same &= codes == codes[-1] if codes.size else same
+    first = int(np.flatnonzero(same)[0]) if same.size else 0
     return table.slice(0, first), table.slice(first)
 
 
@@ -463,7 +488,7 @@ def source_of(model: Model) -> CellSource | StreamSource:
     """Return the rows of a release for a model: counted into cells, or streamed where too many are different."""
     asked = Asked(model)
     rows = model.release.manifest.data.rows
-    if rows > MOST_COUNTED and (asked._together or _different(asked) > MOST_COUNTED):
+    if rows > MOST_COUNTED and (asked.together or _different(asked) > MOST_COUNTED):
         return StreamSource(model)
     counted = rows_of(model, fetched(model.release, asked.counting, "The formula"))
     if not counted.rows.sum():

@@ -40,6 +40,7 @@ def regress(
     weights: str = "",
     offset: str = "",
     cluster: str = "",
+    survey_strata: str = "",
     method: Method = "inverse",
     target: Target = "table",
     level: float = 0.95,
@@ -51,7 +52,10 @@ def regress(
     _check_one_of(method, METHODS, "method")
     if interval is not None:
         _check_one_of(interval, INTERVALS, "kind of intervals")
-    model = model_of(release, formula, family, where=where, weights=weights, offset=offset, cluster=cluster)
+    model = model_of(
+        release, formula, family, where=where, weights=weights, offset=offset, cluster=cluster,
+        survey_strata=survey_strata,
+    )  # fmt: skip
     source = source_of(model)
     _check_likelihood(model, method)
     found = fit(source, method=method, progress=progress)
@@ -67,11 +71,16 @@ def _check_one_of(given: str, known: tuple[str, ...], what: str) -> None:
 
 
 def _check_likelihood(model: Model, method: Method) -> None:
-    """Raise where the release was published by sub-tables: their labels depend on the hidden value."""
+    """Raise where there is no likelihood of single rows: labels of sub-tables depend on the hidden value."""
     if method == "likelihood" and any(len(part.mechanism.tables) > 1 for part in model.states.parts):
         raise UsageError(
             "There is no likelihood of a release by sub-tables: which one a row went to depends on its true value, "
             "with a chance that the release does not state.",
+            "Use the method 'inverse'.",
+        )
+    if method == "likelihood" and (model.cluster or model.survey):
+        raise UsageError(
+            "The likelihood takes rows as independent: it has no errors by clusters or survey strata.",
             "Use the method 'inverse'.",
         )
 

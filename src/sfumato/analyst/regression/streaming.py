@@ -71,7 +71,8 @@ def streamed(equations: Equations) -> Streamed:
             break
         if last and _nothing_left(equations, best, steps[0], sums.noise) and equations.reach(steps[1]) < SMALL:
             best = replace(_moved(best, steps[0]), solved=best.definite and settled(best))
-            noise = sums.noise if equations.source.buckets is None else equations.score_noise(best.beta)
+            dealt = equations.source.buckets is not None
+            noise = equations.score_noise(best.beta) if dealt else sums.noise.within_strata()
             return Streamed(best, _moved(naive, steps[1]), noise, *sums.totals)
         best, naive = (closed_edges(equations, _moved(p, s)) for p, s in zip((best, naive), steps, strict=True))
     return Streamed(replace(best, solved=False), naive, sums.noise, *sums.totals)
