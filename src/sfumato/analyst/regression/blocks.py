@@ -400,7 +400,7 @@ class Block:
             return Noise(otherwise.table, mean.T @ mean)
         assert cells.units is not None
         square = square * (cells.units / (cells.units - 1))[cells.stratum[unit]]
-        totals = _by(cells.stratum, total, cells.units.size) / np.sqrt(cells.units - 1)[:, None]
+        totals = summed_by(cells.stratum, total.T, cells.units.size) / np.sqrt(cells.units - 1)[:, None]
         return Noise(otherwise.table, mean.T @ (mean * square[:, None]), totals=totals)
 
     def _noise_of_draws(self, amount: FloatArray, draw: IntArray) -> Noise:

@@ -20,7 +20,7 @@ from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 REPEATED = 8
 """How many rows share their levels, on average, where levels are taken by themselves."""
-MOST_NUMBERS = 8
+MOST_NUMERIC = 8
 """Other columns beside them."""
 
 
@@ -37,7 +37,7 @@ class Crossed:
         if self.passing:
             return None
         binary = ((self.design == 0) | (self.design == 1)).all(axis=0)
-        if binary.sum() <= 2 or (~binary).sum() > MOST_NUMBERS:
+        if binary.sum() <= 2 or (~binary).sum() > MOST_NUMERIC:
             return None
         distinct, own = distinct_rows(self.design[:, binary] == 1)
         if len(distinct) * REPEATED > len(self.design):
