@@ -241,7 +241,7 @@ def _cells(exposed: Any, case: Any) -> Any:
         ({"strata": ["age", "age"]}, "more than once"),
         ({"strata": "age", "standard": "none"}, "standardised to"),
         ({"weight": "job"}, "no untouched column 'job'"),
-        ({"cluster": "house"}, "Clusters matter"),
+        ({"cluster": "house"}, "Clusters and survey strata matter"),
         ({"cluster": "job", "target": "population"}, "randomized"),
         ({"strata": ["region", "age"]}, "24 counts, and their covariances"),
     ],

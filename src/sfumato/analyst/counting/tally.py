@@ -31,7 +31,7 @@ Detail = Literal["whole", "chosen", "values"]
 Truths = tuple[bool | None, ...]
 MOST_CELLS = 30_000_000
 """Numbers that one sum may consist of: 240 MB."""
-MOST_COMBINATIONS = 1 << 62
+MOST_NUMBERED = 1 << 62
 """Combinations that can be numbered as they are."""
 
 
@@ -246,7 +246,7 @@ def unique_rows(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[
     combined, space = np.zeros(rows, dtype=np.int64), 1
     radix = [int(column.max(initial=0)) + 1 for column in columns]
     for size, column in zip(radix, columns, strict=True):
-        if space * size > MOST_COMBINATIONS:
+        if space * size > MOST_NUMBERED:
             different, combined = np.unique(combined, return_inverse=True)  # by rank, which keeps them small
             space = different.size
         combined, space = combined * size + column, space * size
