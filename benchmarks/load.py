@@ -33,7 +33,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-MAIN = (sys.executable, "-c", "from sfumato.cli.main import main; main()")
+PEAK = "SFUMATO_PEAK"
+"""Names the file in which a command leaves its peak memory: what getrusage tells of a child counts its parent's."""
+MAIN = (
+    sys.executable,
+    "-c",
+    "import atexit, os, re\n"
+    "status = lambda: re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+    f"atexit.register(lambda: open(os.environ['{PEAK}'], 'w').write(status()))\n"
+    "from sfumato.cli.main import main; main()",
+)
 QUESTIONS_AT_ONCE, ASKERS = 200, 16
 ROWS, COLUMNS, PROPOSED, VALUES, GROUPS = 50_000_000, 2_000, 10_000, 1_000_000, 1_000_000
 
@@ -50,8 +59,7 @@ class Taken(NamedTuple):
     """What a process took."""
 
     cpu: float
-    peak: float
-    output: str
+    peak: float  # MB
 
 
 # --- tables and policies ----------------------------------------------------------------------------------------------
@@ -122,7 +130,7 @@ def of_rows(folder: Path) -> Iterator[Step]:
         release = str(folder / order)
         yield Step(f"publish, {order}", ["publish", str(table), stated, "-o", release], 600)
         yield Step(f"verify, {order}", ["verify", release], 600)
-        yield Step(f"one SELECT, {order}", ["estimate", release, "--sql", question], 1_000)
+        yield Step(f"one SELECT, {order}", ["estimate", release, question], 1_000)
 
 
 def of_columns(folder: Path) -> Iterator[Step]:
@@ -144,7 +152,7 @@ def of_columns(folder: Path) -> Iterator[Step]:
 def of_domain(folder: Path) -> Iterator[Step]:
     """A secret of 1M values."""
     table = long(folder / "table.parquet", VALUES, 2_000_000)
-    roles = {"age": 'role = "quasi_identifier"', "secret": f"{SECRET}\nrange = [0, {VALUES - 1}]"}
+    roles = {"age": 'role = "quasi_identifier"', "secret": FROM_TABLE}
     for name, method in {"uniform": 'name = "uniform"', "cards": 'name = "subset"\nform = "card"'}.items():
         stated = policy(folder / f"{name}.toml", roles, method, RHO)
         release = str(folder / name)
@@ -183,14 +191,13 @@ PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {
 
 def measured(command: list[str]) -> Taken:
     """Run a command in a process of its own, which must end with 0."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryFile("w+") as output, tempfile.NamedTemporaryFile("r") as peak:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {PEAK: peak.name})
         _, status, used = os.wait4(process.pid, 0)
         output.seek(0)
-        said = output.read()
-    if status:
-        sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}:\n{said}")
-    return Taken(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said)
+        if status:
+            sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}:\n{output.read()}")
+        return Taken(used.ru_utime + used.ru_stime, int(peak.read()) / 1024)
 
 
 def run_part(part: str, folder: Path) -> bool:
@@ -217,7 +224,9 @@ def asked(folder: str, number: int) -> str:
         lambda: release.count(by="diagnosis", where=f"age >= {age}"),
         lambda: release.sql(f"SELECT sex, COUNT(*) FROM release WHERE age < {age} AND diagnosis = 'HIV' GROUP BY sex"),
         lambda: release.count(by=["region", "sex"], where=f"age = {age}"),
-        lambda: release.sql(f"SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM release WHERE age > {age} GROUP BY diagnosis"),
+        lambda: release.sql(
+            f"SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM release WHERE age > {age} GROUP BY diagnosis"
+        ),
         lambda: release.power(by="sex", where=f"age >= {age}"),
     )
     answer = kinds[number % len(kinds)]()
@@ -311,7 +320,8 @@ def run_soak(folder: Path, seconds: float) -> bool:
     for passed, rounds, found in lived(folder, seconds):
         samples.append((passed, found))
         if rounds % 10 == 1:
-            print(f"{passed:6.0f} s  {rounds:5} rounds  {found.memory:.1f} MB  {found.files} files  {found.threads} threads", flush=True)  # fmt: skip
+            held = f"{found.memory:.1f} MB  {found.files} files  {found.threads} threads"
+            print(f"{passed:6.0f} s  {rounds:5} rounds  {held}", flush=True)
     whole = samples[-1][0]
     early = [s for passed, s in samples if whole / 6 <= passed < whole / 3]
     late = [s for passed, s in samples if passed >= 5 * whole / 6]

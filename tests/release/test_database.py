@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.errors import UsageError
 from sfumato.release.reading import KEPT, connection
+from tests.constants import set_constants
 
 
 def written(path: Path, values: list[int]) -> Path:
@@ -153,3 +155,16 @@ def test_one_that_broke_is_not_asked_again(tmp_path: Path, connects: list[int]) 
         raise duckdb.FatalException("planted")
     assert total(path) == 3
     assert len(connects) == 2
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_question_beyond_the_limit_is_refused_and_leaves_no_files(
+    keep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_constants(monkeypatch, "sfumato.release", MEMORY="20MB")
+    path = written(tmp_path / "a.parquet", list(range(1000)))
+    monkeypatch.chdir(tmp_path)
+    many = "SELECT count(*) FROM (SELECT x.a, y.a, z.a FROM v x, v y, (FROM v LIMIT 5) z GROUP BY ALL)"
+    with pytest.raises(UsageError, match="more than 20MB of memory"), opened(path, keep=keep) as found:
+        found.sql(many).fetchall()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.parquet"]  # DuckDB would write to .tmp here

@@ -165,8 +165,9 @@ def check_columns(stated: Sequence[str], present: Sequence[str]) -> None:
         raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
     if unnamed := [i for i, name in enumerate(present, start=1) if not name.strip()]:
         raise TableError(f"Column {unnamed[0]} of the table has no name.", "Name it in the first line of the file.")
-    unstated = [name for name in present if name not in set(stated)]
-    absent = [name for name in stated if name not in set(present)]
+    in_policy, in_table = set(stated), set(present)
+    unstated = [name for name in present if name not in in_policy]
+    absent = [name for name in stated if name not in in_table]
     if not unstated and not absent:
         return
     _check_header(present, unstated, absent)

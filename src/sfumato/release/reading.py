@@ -43,6 +43,8 @@ MEMORY = "4GB"
 """What a database may take for a question."""
 BROKEN = (duckdb.FatalException, duckdb.InternalException)
 """After these a database answers nothing any more."""
+CELLS_AT_ONCE, COLUMNS_AT_ONCE = 1 << 22, 256
+"""Of columns that are read by one query, which looks at all columns of a release before it reads one."""
 ROW_NUMBER = "file_row_number"
 """DuckDB's name for the number of a row in its Parquet file, from 0."""
 
@@ -106,6 +108,12 @@ def read_groups(release: ReleaseFolder) -> Any:
         raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
     with connected(release) as opened:
         return opened.sql("SELECT * FROM compositions").to_arrow_table()
+
+
+def runs_of_columns(names: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
+    """Give the columns in runs that one query reads each: a query for each of thousands would take hours."""
+    size = min(COLUMNS_AT_ONCE, max(1, CELLS_AT_ONCE // max(1, rows)))
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def quoted(name: str) -> str:
@@ -239,11 +247,11 @@ def connection(
     views: the statements that create them. files: what these read; if one changes, the database is opened anew.
     keep: whether it stays open. After a large answer an idle one may hold some hundred megabytes.
     """
-    if not keep:
-        with _opened(tuple(allowed), tuple(views), threads) as database, database.cursor() as found:
-            yield found
-        return
     try:
+        if not keep:
+            with _opened(tuple(allowed), tuple(views), threads) as database, database.cursor() as found:
+                yield found
+            return
         stamps = tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in map(os.stat, files))
         database = _kept(tuple(allowed), tuple(views), threads, stamps)
         with database.cursor() as found:  # which shows no progress bar, as a first connection may
@@ -259,7 +267,9 @@ def connection(
 
 def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:
     """Open a database."""
-    database = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    # by default what memory does not hold goes to files in the folder that a program happens to run in
+    nothing_else = {"autoinstall_known_extensions": False, "autoload_known_extensions": False, "temp_directory": ""}
+    database = duckdb.connect(config=nothing_else)
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
     database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle
     database.execute(f"SET memory_limit = '{MEMORY}'")

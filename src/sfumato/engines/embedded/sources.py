@@ -115,11 +115,8 @@ class ParquetSource:
         self.names: list[str] = list(schemas[0].names)
         self.wide: dict[str, tuple[str, ...]] = {}
         self.rows = sum(footer.num_rows for footer in footers)
-        self._coded = [
-            field.name
-            for field in schemas[0]
-            if is_text(field.type) and all(_has_small_dictionary(footer, field.name) for footer in footers)
-        ]
+        small = [_small_dictionaries(footer) for footer in footers]
+        self._coded = [f.name for f in schemas[0] if is_text(f.type) and all(f.name in each for each in small)]
         with _readable(description):
             self._schema = self._open(self.files[0]).schema_arrow
 
@@ -253,16 +250,19 @@ def _folder_hint(folder: Path) -> str:
     return "Name a file, or a folder of .parquet files."
 
 
-def _has_small_dictionary(footer: Any, name: str) -> bool:
-    """Whether every row group has a dictionary that did not overflow (only flat columns come here)."""
-    for group in range(footer.num_row_groups):
-        meta = footer.row_group(group)
-        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == name), None)
-        if chunk is None or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
-            return False
-        if chunk.data_page_offset - chunk.dictionary_page_offset > LARGEST_DICTIONARY:
-            return False
-    return True
+def _small_dictionaries(footer: Any) -> set[str]:
+    """Return the flat columns of which every row group has a dictionary that did not overflow."""
+    paths = [footer.schema.column(k).path for k in range(footer.num_columns)]
+    small = set(range(len(paths)))
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        small = {k for k in small if _is_small(group.column(k))}
+    return {paths[k] for k in small}
+
+
+def _is_small(chunk: Any) -> bool:
+    if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
+        return False
+    return bool(chunk.data_page_offset - chunk.dictionary_page_offset <= LARGEST_DICTIONARY)
 
 
 @contextmanager

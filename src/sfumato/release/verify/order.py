@@ -17,8 +17,9 @@ order passes but for the level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 
 from sfumato.claims.claim import Check, outcome
 from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import connected, quoted
+from sfumato.release.reading import connected, quoted, runs_of_columns
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.chance import Tallies, joined
@@ -112,7 +113,7 @@ def _sorted(dictionary: Any) -> IntArray:
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 
-def order_tallies(classes: Sequence[Classes]) -> Tallies:
+def order_tallies(classes: Iterable[Classes]) -> Tallies:
     """Return the counts by blocks and neighbours, of rows in one random order."""
     return joined([tallies for each in classes for tallies in (_blocks(each), *_neighbours(each)) if tallies.tests])
 
@@ -127,10 +128,10 @@ def _blocks(of: Classes) -> Tallies:
         hits.append(np.bincount(block * classes + of.codes[inside], minlength=number * classes))
         sizes.append(np.repeat(np.bincount(np.arange(rows) * number // rows, minlength=number), classes))
         words += [f"part {k + 1} of {number} of the rows" for k in range(number)]
-    marked = np.tile(of.sizes, sum(parts))
+    marked, names = np.tile(of.sizes, sum(parts)), of.names
 
-    def told(number: int) -> str:
-        return f"{of.names[number % classes]} in {words[number // classes]}"
+    def told(number: int) -> str:  # which must not hold the codes: of thousands of columns they would fill the memory
+        return f"{names[number % classes]} in {words[number // classes]}"
 
     return _urn(np.concatenate(hits), np.concatenate(sizes), marked, rows, told)
 
@@ -170,7 +171,7 @@ def _urn(hits: IntArray, drawn: IntArray, marked: IntArray, rows: int, told: Any
     )
 
 
-def group_order_tallies(classes: Sequence[Classes], groups: IntArray) -> Tallies:
+def group_order_tallies(classes: Iterable[Classes], groups: IntArray) -> Tallies:
     """Return the counts in first halves of groups, whose rows are each in random order; rows stand group by group."""
     return joined([_first_halves(each, groups) for each in classes])
 
@@ -191,12 +192,13 @@ def _first_halves(of: Classes, groups: IntArray) -> Tallies:
 def _side(of: Classes, here: npt.NDArray[np.bool_], expected: FloatArray, rows: int, side: str) -> Tallies:
     hits = _counted(of.codes, here, len(of.names))
     use = np.flatnonzero(of.sizes > 0) if rows else np.zeros(0, dtype=np.int64)
+    names = of.names
     return Tallies(
         hits[use].astype(np.float64),
         np.full(use.size, float(rows)),
         np.minimum(expected[use] / max(1, rows), 1.0),
         use.size,
-        lambda number: f"{of.names[int(use[number])]} in the {side} half of their groups",
+        lambda number: f"{names[int(use[number])]} in the {side} half of their groups",
     )
 
 
@@ -226,24 +228,31 @@ def published_order(release: ReleaseFolder, more: Sequence[Classes] = ()) -> Tal
     """Return the counts of a release's own columns by place, and of classes that are given besides."""
     apart = [release.manifest.buckets.group_column] if release.manifest.in_buckets else []
     names = [name for name in release.column_names if name not in apart]
-    classes = [each for name in names for each in classes_of(name, published_column(release, name))] + list(more)
+    own = (each for name, column in published_columns(release, names) for each in classes_of(name, column))
+    classes = chain(own, more)
     if not apart:
         return order_tallies(classes)
-    numbers = published_column(release, *apart)
+    [(_, numbers)] = published_columns(release, apart)
     return group_order_tallies(classes, np.asarray(numbers.cast(pa.int64())))
 
 
-def published_column(release: ReleaseFolder, name: str) -> Any:
-    """Return a column in the order of the rows; of a long release, the rows of some stretches."""
-    kept = thinned(release.manifest.data.rows)
+def published_columns(release: ReleaseFolder, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Give columns in the order of the rows; of a long release, the rows of some stretches."""
+    rows = release.manifest.data.rows
+    for run in runs_of_columns(names, min(rows, MOST_ROWS)):
+        yield from zip(run, _read_run(release, run, thinned(rows)), strict=True)
+
+
+def _read_run(release: ReleaseFolder, names: Sequence[str], kept: npt.NDArray[np.bool_] | None) -> Iterator[Any]:
     parts, place = [], 0
     with connected(release) as connection:
-        reader = connection.sql(f"SELECT {quoted(name)} AS x FROM release").to_arrow_reader(ROWS_AT_ONCE)
-        for batch in reader:
-            column, here = batch.column(0), slice(place, place + batch.num_rows)
-            parts.append(column if kept is None else column.filter(pa.array(kept[here])))
+        selected = ", ".join(map(quoted, names))
+        for batch in connection.sql(f"SELECT {selected} FROM release").to_arrow_reader(ROWS_AT_ONCE):
+            here = slice(place, place + batch.num_rows)
+            parts.append(batch if kept is None else batch.filter(pa.array(kept[here])))
             place += batch.num_rows
-    return pa.chunked_array(parts).combine_chunks() if parts else pa.array([])
+    for k in range(len(names)):
+        yield pa.chunked_array([part.column(k) for part in parts]).combine_chunks() if parts else pa.array([])
 
 
 def _outcome(tallies: Tallies, grouped: bool) -> Check:
