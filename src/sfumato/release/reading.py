@@ -268,7 +268,11 @@ def connection(
 def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:
     """Open a database."""
     # by default what memory does not hold goes to files in the folder that a program happens to run in
-    nothing_else = {"autoinstall_known_extensions": False, "autoload_known_extensions": False, "temp_directory": ""}
+    nothing_else: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "temp_directory": "",
+    }
     database = duckdb.connect(config=nothing_else)
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
     database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle

@@ -209,8 +209,8 @@ def thinned(rows: int) -> npt.NDArray[np.bool_] | None:
     """Return which rows of a long release are looked at; None: all."""
     if rows <= MOST_ROWS:
         return None
-    every = -(-rows // MOST_ROWS)
-    return np.asarray(np.arange(rows) // STRETCH % every == 0)
+    every, stretches = -(-rows // MOST_ROWS), -(-rows // STRETCH)
+    return np.repeat(np.arange(stretches) % every == 0, STRETCH)[:rows]  # numbers of all rows would fill the memory
 
 
 # --- of a release -----------------------------------------------------------------------------------------------------
@@ -239,8 +239,9 @@ def published_order(release: ReleaseFolder, more: Sequence[Classes] = ()) -> Tal
 def published_columns(release: ReleaseFolder, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Give columns in the order of the rows; of a long release, the rows of some stretches."""
     rows = release.manifest.data.rows
+    kept = thinned(rows)
     for run in runs_of_columns(names, min(rows, MOST_ROWS)):
-        yield from zip(run, _read_run(release, run, thinned(rows)), strict=True)
+        yield from zip(run, _read_run(release, run, kept), strict=True)
 
 
 def _read_run(release: ReleaseFolder, names: Sequence[str], kept: npt.NDArray[np.bool_] | None) -> Iterator[Any]:
