@@ -18,36 +18,264 @@ import pyarrow.parquet as pq
 from sfumato.publisher import toml
 
 TEXTS = [
-    "", " ", "x", "\0", "\x1b[2J\x1b]0;title\x07", "\x9b31m", "\r", "\r\n", "\t", "\u202eabc", "\u200b", "\ufeff", "é", "漢",
-    "e\u0301", "\U0001f600", "'", '"', "`", "\\", "--", "/*", ";", "%", "{}", "{0}", "%s", "$HOME", "$(id)", "=1+1",
-    "=HYPERLINK(\"http://x\")", "@SUM(1)", "-1", "+1", "1e400", "-0", "0x10", "1_000", "NaN", "Infinity", "null", "None",
-    "true", "../../x", "/etc/passwd", "<script>alert(1)</script>", "<img src=x onerror=1>", "[1, 2)", "1/0", "1/3",
-    "observed", "table", "category", "drop", "other", "(missing)", "a" * 5000, "|", "a|b", "DECIDE", "9" * 5000,
-]  # fmt: skip
+    "",
+    " ",
+    "x",
+    "\0",
+    "\x1b[2J\x1b]0;title\x07",
+    "\x9b31m",
+    "\r",
+    "\r\n",
+    "\t",
+    "\u202eabc",
+    "\u200b",
+    "\ufeff",
+    "é",
+    "漢",
+    "e\u0301",
+    "\U0001f600",
+    "'",
+    '"',
+    "`",
+    "\\",
+    "--",
+    "/*",
+    ";",
+    "%",
+    "{}",
+    "{0}",
+    "%s",
+    "$HOME",
+    "$(id)",
+    "=1+1",
+    '=HYPERLINK("http://x")',
+    "@SUM(1)",
+    "-1",
+    "+1",
+    "1e400",
+    "-0",
+    "0x10",
+    "1_000",
+    "NaN",
+    "Infinity",
+    "null",
+    "None",
+    "true",
+    "../../x",
+    "/etc/passwd",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=1>",
+    "[1, 2)",
+    "1/0",
+    "1/3",
+    "observed",
+    "table",
+    "category",
+    "drop",
+    "other",
+    "(missing)",
+    "a" * 5000,
+    "|",
+    "a|b",
+    "DECIDE",
+    "9" * 5000,
+]
 NUMBERS: list[Any] = [
-    0, 1, -1, 2, 3, 7, 255, 256, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63), 10**9, 10**18,
-    10**400, 0.5, 0.1, 1e-300, 5e-324, 1e308, -0.0, 0.9999999999999999, 1.0000000000000002, float("nan"), float("inf"),
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    255,
+    256,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    2**64,
+    -(2**63),
+    10**9,
+    10**18,
+    10**400,
+    0.5,
+    0.1,
+    1e-300,
+    5e-324,
+    1e308,
+    -0.0,
+    0.9999999999999999,
+    1.0000000000000002,
+    float("nan"),
+    float("inf"),
     float("-inf"),
-]  # fmt: skip
+]
 PLAIN: list[Any] = [None, True, False, [], {}, [[]], {"a": 1}, [None], ["x", "x"], {"": ""}]
-WORDS = """SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT AND OR NOT IN BETWEEN LIKE IS NULL CASE WHEN THEN ELSE END CAST AS
-COUNT(*) COUNT(DISTINCT SUM( AVG( MIN( MAX( MEDIAN( STDDEV( QUANTILE_CONT( ABS( LOG( SQRT( UPPER( LENGTH( OVER () PARTITION
-UNION JOIN ON WITH RECURSIVE DISTINCT FILTER (WHERE read_csv( read_text( glob( getenv( pg_sleep( generate_series( range(
-unnest( EXISTS ( ) , * + - / % = <> < > <= >= || :: [ ] { } ~ ^ : C( log( bs( poly( I( sex age diagnosis visits region
-weight insured release compositions 'F' 'flu' 1 2.5 -3 0 1e999 '' DATE INTERVAL TRUE FALSE current_date random() rowid ; --
-/* */ \\ $1 ? @x #1 "sex" `sex` U&'\\0041' E'\\n' \u00a0 \u2028 ＝ ｓｅｘ""".split()
+WORDS = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "BY",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "IS",
+    "NULL",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "CAST",
+    "AS",
+    "COUNT(*)",
+    "COUNT(DISTINCT",
+    "SUM(",
+    "AVG(",
+    "MIN(",
+    "MAX(",
+    "MEDIAN(",
+    "STDDEV(",
+    "QUANTILE_CONT(",
+    "ABS(",
+    "LOG(",
+    "SQRT(",
+    "UPPER(",
+    "LENGTH(",
+    "OVER",
+    "()",
+    "PARTITION",
+    "UNION",
+    "JOIN",
+    "ON",
+    "WITH",
+    "RECURSIVE",
+    "DISTINCT",
+    "FILTER",
+    "(WHERE",
+    "read_csv(",
+    "read_text(",
+    "glob(",
+    "getenv(",
+    "pg_sleep(",
+    "generate_series(",
+    "range(",
+    "unnest(",
+    "EXISTS",
+    "(",
+    ")",
+    ",",
+    "*",
+    "+",
+    "-",
+    "/",
+    "%",
+    "=",
+    "<>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "||",
+    "::",
+    "[",
+    "]",
+    "{",
+    "}",
+    "~",
+    "^",
+    ":",
+    "C(",
+    "log(",
+    "bs(",
+    "poly(",
+    "I(",
+    "sex",
+    "age",
+    "diagnosis",
+    "visits",
+    "region",
+    "weight",
+    "insured",
+    "release",
+    "compositions",
+    "'F'",
+    "'flu'",
+    "1",
+    "2.5",
+    "-3",
+    "0",
+    "1e999",
+    "''",
+    "DATE",
+    "INTERVAL",
+    "TRUE",
+    "FALSE",
+    "current_date",
+    "random()",
+    "rowid",
+    ";",
+    "--",
+    "/*",
+    "*/",
+    "\\",
+    "$1",
+    "?",
+    "@x",
+    "#1",
+    '"sex"',
+    "`sex`",
+    "U&'\\0041'",
+    "E'\\n'",
+    "＝",
+    "ｓｅｘ",
+]
 TYPES = [
-    pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.bool_(),
-    pa.date32(), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.decimal128(20, 3), pa.dictionary(pa.int32(), pa.string()),
-    pa.list_(pa.string()), pa.time64("us"), pa.duration("s"), pa.null(),
-]  # fmt: skip
+    pa.int8(),
+    pa.int64(),
+    pa.uint64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.large_string(),
+    pa.binary(),
+    pa.bool_(),
+    pa.date32(),
+    pa.timestamp("ns"),
+    pa.timestamp("us", "UTC"),
+    pa.decimal128(20, 3),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.list_(pa.string()),
+    pa.time64("us"),
+    pa.duration("s"),
+    pa.null(),
+]
 
 
 def mutated(content: bytes, kind: str, draw: Random) -> bytes:
-    """Return the content with one to three changes, of its kind ("json", "toml", "csv", "parquet", "text") or of bytes."""
+    """Return the content with one to three changes: of its kind, or of bytes."""
     for _ in range(draw.choice((1, 1, 2, 3))):
         change = _bytes if draw.random() < 0.12 else KINDS[kind]
-        with suppress(AttributeError, ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, OSError, pa.ArrowException):
+        with suppress(
+            AttributeError,
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            OverflowError,
+            RecursionError,
+            OSError,
+            pa.ArrowException,
+        ):
             content = change(content, draw)
     return content
 
@@ -114,7 +342,20 @@ def _toml(content: bytes, draw: Random) -> bytes:
     lines = text.splitlines()
     place, other = draw.randrange(len(lines)), draw.randrange(len(lines))
     literal = draw.choice(
-        ["nan", "inf", "-inf", "0x_1", "1979-05-27T07:32:00Z", "07:32:00", "'''", '"""', "[", "{", "9" * 400, "[" * 3000]
+        [
+            "nan",
+            "inf",
+            "-inf",
+            "0x_1",
+            "1979-05-27T07:32:00Z",
+            "07:32:00",
+            "'''",
+            '"""',
+            "[",
+            "{",
+            "9" * 400,
+            "[" * 3000,
+        ]
     )
     lines[place] = draw.choice(
         ["", lines[other], f"{lines[place].split('=')[0]}= {literal}", f"{lines[place]} {literal}", f"[{lines[other]}]"]
@@ -146,8 +387,16 @@ def _csv(content: bytes, draw: Random) -> bytes:
     elif change == 5:
         fields[which] = fields[draw.randrange(len(fields))]
     elif change == 6:
-        return draw.choice([b"\xef\xbb\xbf" + content, content.decode().encode("utf-16"), content.replace(b"\n", b"\r\n"),
-                            content.replace(b"\n", b"\r"), content.replace(between, b"\t"), content.replace(between, b"|")])  # fmt: skip
+        return draw.choice(
+            [
+                b"\xef\xbb\xbf" + content,
+                content.decode().encode("utf-16"),
+                content.replace(b"\n", b"\r\n"),
+                content.replace(b"\n", b"\r"),
+                content.replace(between, b"\t"),
+                content.replace(between, b"|"),
+            ]
+        )
     elif change == 7:
         lines = lines[: draw.choice((0, 1, 2, 5, place))]
         return b"\n".join(lines)
@@ -168,12 +417,19 @@ def _parquet(content: bytes, draw: Random) -> bytes:
     if change == 0:
         table = table.remove_column(place)
     elif change == 1:
-        names = [*table.column_names[:place], draw.choice([*TEXTS, *table.column_names]), *table.column_names[place + 1 :]]
+        names = [
+            *table.column_names[:place],
+            draw.choice([*TEXTS, *table.column_names]),
+            *table.column_names[place + 1 :],
+        ]
         table = table.rename_columns(names)
     elif change == 2:
         table = table.slice(0, draw.choice((0, 1, 2, 10)))
     elif change == 3:
-        table = table.append_column(draw.choice([*TEXTS, "extra"]), pa.array([odd(draw)] * 1).cast(pa.string()).take(pa.array([0] * len(column))))
+        table = table.append_column(
+            draw.choice([*TEXTS, "extra"]),
+            pa.array([odd(draw)] * 1).cast(pa.string()).take(pa.array([0] * len(column))),
+        )
     elif change == 4:
         table = table.replace_schema_metadata({"pandas": draw.choice(TEXTS), "ARROW:schema": "x"})
     elif change == 5:
@@ -184,13 +440,21 @@ def _parquet(content: bytes, draw: Random) -> bytes:
         values = column.to_pylist()
         for _ in range(draw.choice((1, 5, len(values)))):
             values[draw.randrange(len(values))] = odd(draw)
-        made = pa.array(values, column.type) if draw.random() < 0.5 else pa.array([None if v is None else str(v) for v in values])
+        made = (
+            pa.array(values, column.type)
+            if draw.random() < 0.5
+            else pa.array([None if v is None else str(v) for v in values])
+        )
         table = table.set_column(place, name, made)
     written = io.BytesIO()
     pq.write_table(
-        table, written, compression=draw.choice(["zstd", "snappy", "gzip", "none"]), use_dictionary=draw.random() < 0.5,
-        row_group_size=draw.choice((7, 100, 10**6)), data_page_version=draw.choice(["1.0", "2.0"]),
-    )  # fmt: skip
+        table,
+        written,
+        compression=draw.choice(["zstd", "snappy", "gzip", "none"]),
+        use_dictionary=draw.random() < 0.5,
+        row_group_size=draw.choice((7, 100, 10**6)),
+        data_page_version=draw.choice(["1.0", "2.0"]),
+    )
     return written.getvalue()
 
 
@@ -215,7 +479,9 @@ def _text(content: bytes, draw: Random) -> bytes:
     elif change == 4:
         tokens.insert(place, "'" + str(draw.choice(TEXTS)).replace("'", "''") + "'")
     elif change == 5:
-        tokens[place] = draw.choice(["(" * 300, "NOT " * 200, "-" * 50, tokens[place] * 30, f" OR {tokens[place]}" * 150])
+        tokens[place] = draw.choice(
+            ["(" * 300, "NOT " * 200, "-" * 50, tokens[place] * 30, f" OR {tokens[place]}" * 150]
+        )
     else:
         tokens.insert(place, f" {draw.choice(WORDS)} ")
     return "".join(tokens).encode("utf-8", "surrogateescape")

@@ -49,7 +49,10 @@ class Worker:
     """A process that runs cases, and what it takes."""
 
     def __init__(self, seeds: Path) -> None:
-        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = os.environ | {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
         self.done = 0
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.worker", str(seeds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -66,7 +69,11 @@ class Worker:
         while not select.select([self._process.stdout], [], [], 0.2)[0]:
             seconds, memory = self._taken()
             # what is imported first is no part of a case
-            if seconds - before > SECONDS + (0 if before else 15) or memory > 2 * MEMORY or time.monotonic() - began > PATIENCE:
+            if (
+                seconds - before > SECONDS + (0 if before else 15)
+                or memory > 2 * MEMORY
+                or time.monotonic() - began > PATIENCE
+            ):
                 self.end()
                 return [f"ended after {seconds - before:.0f} s of the processor with {memory / 1e9:.1f} GB"]
         line = self._process.stdout.readline()
@@ -94,7 +101,7 @@ class Worker:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()  # closes the pipes
 
 
 def run(seeds: Path, named: Iterator[Named], workers: int = 1, tell: object = None) -> tuple[int, list[Finding]]:
@@ -134,7 +141,7 @@ def run(seeds: Path, named: Iterator[Named], workers: int = 1, tell: object = No
 
 
 def cause(target: str, problem: str) -> str:
-    """Return what findings of one cause share: the last place in our code and the kind of error, else the first words."""
+    """Return what findings of one cause share: the last place in our code and the kind of error, or the first words."""
     lines = [line.strip() for line in problem.splitlines() if line.strip()]
     places = [line for line in lines if line.startswith("File ") and "sfumato" in line]
     return f"{places[-1]} {lines[-1].split(':')[0]}" if places else f"{target} {lines[0][:60]}"

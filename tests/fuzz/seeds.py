@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,10 +12,22 @@ from sfumato.cli.main import app
 from tests.golden.cases import CASES, FILES, KEY_FILE, table
 
 RELEASES = (
-    "uniform", "uniform, missing is a value", "fine-grain", "fine-grain, two columns", "subset, sets", "subset, graded cards",
-    "ranges", "plateau", "geometric", "several", "small-domain", "randomized-response", "anatomy", "suppression",
+    "uniform",
+    "uniform, missing is a value",
+    "fine-grain",
+    "fine-grain, two columns",
+    "subset, sets",
+    "subset, graded cards",
+    "ranges",
+    "plateau",
+    "geometric",
+    "several",
+    "small-domain",
+    "randomized-response",
+    "anatomy",
+    "suppression",
     "robust-anatomy",
-)  # fmt: skip
+)
 """The cases of which there are plans and releases."""
 AS_CSV = ("uniform", "anatomy", "subset, sets")
 """Those of which there are releases as CSV too."""
@@ -59,7 +70,9 @@ def make(folder: Path) -> None:
     for name in AS_CSV:
         policy = folder / "policies" / f"{slug(name)}-csv.toml"
         policy.write_text(CASES[name].policy + '\n[output]\nformat = "csv"\n')
-        command("publish", folder / "table.parquet", policy, "--seed", "1", "-o", folder / "releases" / f"{slug(name)}-csv")
+        command(
+            "publish", folder / "table.parquet", policy, "--seed", "1", "-o", folder / "releases" / f"{slug(name)}-csv"
+        )
     _records(folder)
 
 
@@ -70,14 +83,11 @@ def _records(folder: Path) -> None:
     only = ("--method", "subset", "--repeat", "1", "--seed", "1")
     command("compare", table, policy, *only, "-o", records / "comparison.json")
     page, certificate = records / "page.html", records / "certificate.json"
-    command("report", table, policy, release, "--audit", records / "audit.json", "-o", page, "--certificate", certificate)
+    command(
+        "report", table, policy, release, "--audit", records / "audit.json", "-o", page, "--certificate", certificate
+    )
     rows = pq.read_table(table)
     pc.write_csv(rows.select(["age", "sex", "region"]).slice(0, 5), files / "known.csv")
     pc.write_csv(rows.select(["name", "age", "sex", "region"]).slice(0, 50), files / "external.csv")
     shutil.copy(folder / "releases" / f"{AUDITED}-csv" / "data.csv", files / "published.csv")
     shutil.copy(folder / "policies" / "sex.csv", files / "prior.csv")
-
-
-def release_of(folder: Path) -> dict[str, object]:
-    """Return the manifest of a release, as it stands."""
-    return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 
 from sfumato.methods.plan import content_hash
-from sfumato.release.folder import manifest_seal
+from sfumato.release.folder import file_sha256, manifest_seal
 from tests.fuzz.mutate import mutated
-from tests.fuzz.seeds import AUDITED
+from tests.fuzz.seeds import AUDITED, slug
 from tests.golden.cases import CASES
 
 Command = list[str]
@@ -20,18 +20,27 @@ QUESTIONS = (
     "SELECT diagnosis, COUNT(*) FROM release GROUP BY diagnosis",
     "SELECT sex, COUNT(*), AVG(visits), SUM(visits) FROM release WHERE diagnosis = 'flu' GROUP BY sex",
     "SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () FROM release GROUP BY region",
-    "SELECT sex, AVG(weight) FROM release WHERE age BETWEEN 30 AND 50 OR region IN ('north', 'east') GROUP BY sex HAVING COUNT(*) > 3",
-    "SELECT CASE WHEN visits > 3 THEN 'many' ELSE 'few' END AS often, COUNT(*) FROM release GROUP BY often ORDER BY 2 LIMIT 3",
+    "SELECT sex, AVG(weight) FROM release WHERE age BETWEEN 30 AND 50 OR region IN ('north', 'east') GROUP BY sex "
+    "HAVING COUNT(*) > 3",
+    "SELECT CASE WHEN visits > 3 THEN 'many' ELSE 'few' END AS often, COUNT(*) FROM release GROUP BY often "
+    "ORDER BY 2 LIMIT 3",
     "SELECT COUNT(*) FILTER (WHERE diagnosis IN ('HIV', 'flu')), VAR_SAMP(visits), MEDIAN(visits) FROM release",
 )
 CONDITIONS = (
-    "sex = 'F'", "visits > 2 AND (region = 'north' OR NOT insured)", "region IN ('north', 'east') AND visits BETWEEN 1 AND 5",
-    "diagnosis = 'flu' AND sex LIKE 'F%'", "weight IS NULL OR visits * 2 + 1 >= 7", "CASE WHEN insured THEN visits ELSE 0 END > 1",
-)  # fmt: skip
+    "sex = 'F'",
+    "visits > 2 AND (region = 'north' OR NOT insured)",
+    "region IN ('north', 'east') AND visits BETWEEN 1 AND 5",
+    "diagnosis = 'flu' AND sex LIKE 'F%'",
+    "weight IS NULL OR visits * 2 + 1 >= 7",
+    "CASE WHEN insured THEN visits ELSE 0 END > 1",
+)
 FORMULAS = (
-    "diagnosis == 'flu' ~ visits + C(region) * sex", "diagnosis in ('flu', 'HIV') ~ log(visits) + sex:insured",
-    "visits ~ C(diagnosis, ref='flu') + I(visits ** 2)", "diagnosis ~ sex", "visits ~ (sex + region + insured) ** 2 - 1",
-)  # fmt: skip
+    "diagnosis == 'flu' ~ visits + C(region) * sex",
+    "diagnosis in ('flu', 'HIV') ~ log(visits) + sex:insured",
+    "visits ~ C(diagnosis, ref='flu') + I(visits ** 2)",
+    "diagnosis ~ sex",
+    "visits ~ (sex + region + insured) ** 2 - 1",
+)
 
 
 @dataclass(frozen=True)
@@ -120,18 +129,25 @@ def _plan(case: Case) -> list[Command]:
         content = case.content
     (case.folder / "plan.json").write_bytes(content)
     policy = case.seed("policies", f"{case.label}.toml")
-    return [_published(case, case.seed("table.parquet"), policy, "--seed", "1", "--plan", str(case.folder / "plan.json"))]
+    return [
+        _published(case, case.seed("table.parquet"), policy, "--seed", "1", "--plan", str(case.folder / "plan.json"))
+    ]
 
 
 def _table(suffix: str) -> Callable[[Case], list[Command]]:
     def commands(case: Case) -> list[Command]:
         table = case.written(f"table.{suffix}")
-        policy = case.seed("policies", f"{case.draw.choice(('uniform', 'uniform--missing-is-a-value', 'anatomy', 'uniform-csv'))}.toml")
+        policy = case.seed(
+            "policies", f"{case.draw.choice(('uniform', 'uniform--missing-is-a-value', 'anatomy', 'uniform-csv'))}.toml"
+        )
         release = case.seed("releases", AUDITED)
         return [
-            _published(case, table, policy, "--seed", "1"), ["init", table], ["profile", table],
-            ["plan", table, policy, "--json"], ["estimate", release, "--by", "diagnosis", "--truth", table],
-        ]  # fmt: skip
+            _published(case, table, policy, "--seed", "1"),
+            ["init", table],
+            ["profile", table],
+            ["plan", table, policy, "--json"],
+            ["estimate", release, "--by", "diagnosis", "--truth", table],
+        ]
 
     return commands
 
@@ -174,34 +190,28 @@ def sealed(folder: Path, manifest: bytes) -> None:
         raw["readme_sha256"] = ""
         text = json.dumps(raw, indent=2, ensure_ascii=False)
         readme.write_text(f"# Release\n\n{manifest_seal(text, '')}\n", encoding="utf-8")
-        raw["readme_sha256"] = _sha256(readme)
+        raw["readme_sha256"] = file_sha256(readme)
         manifest = json.dumps(raw, indent=2, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError):
         pass
     (folder / "manifest.json").write_bytes(manifest)
 
 
-def _sha256(path: Path) -> str:
-    from sfumato.release.folder import file_sha256
-
-    return file_sha256(path)
-
-
 def _questions(case: Case, release: str) -> list[Command]:
     name = case.label.partition("~")[0]
-    found = next((c for c in CASES.values() if name.removesuffix("-csv") == _slug(c.name)), CASES[AUDITED])
+    found = next((c for c in CASES.values() if name.removesuffix("-csv") == slug(c.name)), CASES[AUDITED])
     hidden, value = found.sensitive, found.value
     return [
-        ["verify", release], ["estimate", release, "--by", hidden], ["verify", release, "--json"],
+        ["verify", release],
+        ["estimate", release, "--by", hidden],
+        ["verify", release, "--json"],
         ["estimate", release, f"SELECT sex, COUNT(*) FROM release WHERE {hidden} = '{value}' GROUP BY sex", "--json"],
-        ["associate", release, "--between", f"sex,{hidden}"], ["power", release, "--by", hidden],
-        ["distribution", release, hidden], ["regress", release, f"{hidden} == '{value}' ~ sex + visits"],
+        ["associate", release, "--between", f"sex,{hidden}"],
+        ["power", release, "--by", hidden],
+        ["distribution", release, hidden],
+        ["regress", release, f"{hidden} == '{value}' ~ sex + visits"],
         ["verify", release, "--details"],
-    ]  # fmt: skip
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)
+    ]
 
 
 def _copied(case: Case) -> Path:
@@ -223,7 +233,7 @@ def _data(case: Case) -> list[Command]:
     release, name = _copied(case), case.label.partition("~")[2]
     (release / name).write_bytes(case.content)
     raw = json.loads((release / "manifest.json").read_bytes())
-    raw["groups" if name.startswith("groups") else "data"]["sha256"] = _sha256(release / name)
+    raw["groups" if name.startswith("groups") else "data"]["sha256"] = file_sha256(release / name)
     sealed(release, json.dumps(raw).encode())
     return _questions(case, str(release))
 
@@ -235,11 +245,13 @@ def _sql(case: Case) -> list[Command]:
 def _condition(case: Case) -> list[Command]:
     release, text = case.seed("releases", case.label.partition("~")[0]), case.text
     return [
-        ["estimate", release, "--where", text], ["power", release, "--by", "diagnosis", "--where", text],
+        ["estimate", release, "--where", text],
+        ["power", release, "--by", "diagnosis", "--where", text],
         ["associate", release, "--exposed", text, "--outcome", "diagnosis = 'flu'"],
-        ["associate", release, "--exposed", "sex = 'F'", "--outcome", text], ["estimate", release, "--by", text],
+        ["associate", release, "--exposed", "sex = 'F'", "--outcome", text],
+        ["estimate", release, "--by", text],
         ["regress", release, "diagnosis == 'flu' ~ sex", "--where", text],
-    ]  # fmt: skip
+    ]
 
 
 def _formula(case: Case) -> list[Command]:
@@ -258,7 +270,10 @@ def _of_audit(case: Case) -> Command:
 def _audit_record(case: Case) -> list[Command]:
     page, named = ["-o", case.new], ["--audit", case.written("audit.json")]
     certificate = ["--certificate", str(case.folder / "certificate.json")]
-    return [["report", *_of_audit(case), *named, *page], ["report", *_of_audit(case), *named, *page, *certificate, "--public"]]
+    return [
+        ["report", *_of_audit(case), *named, *page],
+        ["report", *_of_audit(case), *named, *page, *certificate, "--public"],
+    ]
 
 
 def _comparison(case: Case) -> list[Command]:
@@ -268,13 +283,20 @@ def _comparison(case: Case) -> list[Command]:
 
 def _certificate(case: Case) -> list[Command]:
     release = case.seed("releases", AUDITED)
-    return [["verify", release, "--certificate", case.written("certificate.json"), *more] for more in ([], ["--details"])]
+    return [
+        ["verify", release, "--certificate", case.written("certificate.json"), *more] for more in ([], ["--details"])
+    ]
 
 
 def _lists(case: Case) -> list[Command]:
     option, file = f"--{case.label}", case.written("list.csv")
     given = _of_audit(case)[: 2 if case.label == "published" else 3]
     return [["audit", *given, option, file, "--seed", "1"]]
+
+
+def _list_seeds(folder: Path) -> dict[str, bytes]:
+    names = ("known", "external", "prior", "published")
+    return {name: (folder / "files" / f"{name}.csv").read_bytes() for name in names}
 
 
 ASKED = ("uniform", "anatomy", "subset--sets", "robust-anatomy", "randomized-response", "uniform-csv")
@@ -298,5 +320,5 @@ TARGETS: dict[str, Target] = {
     "audit-record": Target("json", _files("records", "audit.json"), _audit_record, 3),
     "comparison": Target("json", _files("records", "comparison.json"), _comparison, 3),
     "certificate": Target("json", _files("records", "certificate.json"), _certificate, 4),
-    "lists": Target("csv", lambda f: {n: (f / "files" / f"{n}.csv").read_bytes() for n in ("known", "external", "prior", "published")}, _lists, 1),
+    "lists": Target("csv", _list_seeds, _lists, 1),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Look on while something runs in this process: what it opens, writes, connects to or starts outside of some folders.
 
 Python tells of what Python does (`sys.addaudithook`). What DuckDB and Arrow open themselves it does not see: for that,
-files with words that must not appear are planted where they could be read, and folders are compared with what they were.
+files with words that must not appear are planted where they could be read, and folders are compared with what was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from typing import Any
 WRITING = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}
 LEADING_OUT = {"socket.connect", "socket.bind", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 OF_PYTHON = tuple(
-    {str(Path(path).resolve()) for path in (*sysconfig.get_paths().values(), *sys.path, sys.prefix, sys.base_prefix) if path}
+    {
+        str(Path(path).resolve())
+        for path in (*sysconfig.get_paths().values(), *sys.path, sys.prefix, sys.base_prefix)
+        if path
+    }
 )
 OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/null", "/dev/urandom", "/usr/share/zoneinfo", "/etc/localtime", "/etc/ssl")
 _seen: list[tuple[str, str]] | None = None
@@ -31,7 +35,9 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
         _seen.append((event, str(args)))
     elif event in WRITING:
         folder = args[-1] if isinstance(args[-1], int) and args[-1] >= 0 else None
-        _seen.extend(("write", _whole(path, folder)) for path in args[:2] if isinstance(path, str | bytes | os.PathLike))
+        _seen.extend(
+            ("write", _whole(path, folder)) for path in args[:2] if isinstance(path, str | bytes | os.PathLike)
+        )
     elif event == "open" and isinstance(args[0], str | bytes | os.PathLike):
         flags = args[2] if isinstance(args[2], int) else 0
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)

@@ -1,4 +1,4 @@
-"""One process that runs cases, each as the command would be: started by `running`, which watches its time and memory."""
+"""One process that runs cases, each as the command would: started by `running`, which watches its time and memory."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def problems(command: Command) -> list[str]:
     if "Traceback (most recent call last)" in told and not found:
         found.append(f"a traceback: {told[-1500:]}")
     if control := CONTROL.search(told):
-        found.append(f"a control character {control.group()!r} in {told[max(0, control.start() - 60) : control.end() + 20]!r}")
+        found.append(
+            f"a control character {control.group()!r} in {told[max(0, control.start() - 60) : control.end() + 20]!r}"
+        )
     if warned := WARNED.search(err):
         found.append(f"a warning of Python: {warned.group()}")
     if code == 2 and not err.strip() and "--json" not in command:
@@ -86,7 +88,7 @@ def _is_json(text: str) -> bool:
 
 def _unverified(release: str) -> list[str]:
     """Return why a release that was just published does not verify; that of a seed says so, and no more."""
-    code, out, err = run(["verify", release, "--json"])
+    _code, out, err = run(["verify", release, "--json"])
     if not _is_json(out):
         return [f"published, and verify says {out[-300:]} {err[-300:]} {_unforeseen[-1:]}"]
     checks = json.loads(out).get("checks")

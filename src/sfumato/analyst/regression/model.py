@@ -215,6 +215,8 @@ def _number(known: Known, what: str) -> Known:
 
 def _family(name: str, outcome: Known) -> Family:
     """Return the family; raise unless the outcome is of its kind."""
+    if outcome.levels is not None and not len(outcome.levels):  # a manifest from anybody may list none
+        raise UsageError(f"{outcome.text} has no values.", "Get the release anew from the publisher.")
     if name == "multinomial":
         if outcome.levels is None or len(outcome.levels) < 2:
             raise UsageError(
