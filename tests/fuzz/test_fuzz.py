@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("number", "seed"), [(120, 1), slow(FULL, 2)])
+@pytest.mark.parametrize(("number", "seed"), [(300, 1), slow(FULL, 2)])
 def test_no_case_ends_in_a_mistake(number: int, seed: int, made: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
     began = time.monotonic()
