@@ -73,7 +73,7 @@ def _shell(desk: Desk, policy: Path, names: dict[str, Path | None]) -> Iterator[
     yield line("plan", table, policy, "-o", "plan.json")
     yield line("publish", table, policy, "--plan", plan, "-o", "release")
     yield line("verify", release)
-    yield line("audit", table, release, "--policy", policy, "-o", "audit.json")
+    yield line("audit", table, policy, release, "-o", "audit.json")
     yield line("report", table, policy, release, "--audit", names[AUDIT] or "audit.json", "-o", "report.html")
 
 
