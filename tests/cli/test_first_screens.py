@@ -103,6 +103,24 @@ def test_first_screens_of_a_real_table(
     check(screens(str(rows), "policy.toml"))
 
 
+@pytest.mark.parametrize(
+    ("method", "requirement"),
+    [("uniform", "rho1 = 0.3\nrho2 = 0.6"), ("anatomy", "l = 2"), ("small-domain", "rho1 = 0.3\nrho2 = 0.6")],
+)
+def test_first_screens_of_many_columns_with_long_names(
+    method: str, requirement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"what the person said when asked question number {k}" for k in range(60)]
+    diseases = ["influenza", "asthma", "gout", "rash"] * 100
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    pq.write_table(pa.table({name: [0, 1] * 200 for name in names} | {"the diagnosis": diseases}), "t.parquet")
+    roles = "".join(f'[columns."{name}"]\nrole = "quasi_identifier"\n' for name in names)
+    secret = '[columns."the diagnosis"]\nrole = "sensitive"\n'
+    Path("policy.toml").write_text(f'{roles}{secret}[method]\nname = "{method}"\n[requirement]\n{requirement}\n')
+    check(screens("t.parquet", "policy.toml"))
+
+
 def test_an_escape_sequence_of_a_table_never_reaches_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
