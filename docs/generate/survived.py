@@ -9,7 +9,8 @@ from tests.faults.recorded import records
 INTRODUCTION = """\
 Suites that kill, starve and mislead sfumato, with the counts of the last run that was recorded.
 Each case must leave what the third column says; a failure is a case that did not.
-Every build runs a part of each suite; the commands run all of it, which can be more than was recorded. They are typed in a copy of the repository."""
+Every build runs a part of each suite; the commands run all of it, which can be more than was recorded.
+They are typed in a copy of the repository."""
 
 AGAIN = """\
 ## Run them again
