@@ -122,7 +122,7 @@ def _ending(fault: str, ended: Ended) -> Iterator[str]:
         return
     if ended.code not in OURS:
         yield f"ended with {ended.code}, saying {ended.told[-600:]!r}"
-    if ended.code and not re.search(r"^\w+: \S", ended.told, re.MULTILINE):
+    if ended.code and not re.search(r"^\w+:\s+\S", ended.told, re.MULTILINE):
         yield f"ended with {ended.code} and no sentence"
     if "Traceback" in ended.told:
         yield f"a traceback: {ended.told[-600:]!r}"
