@@ -83,7 +83,7 @@ def test_every_method_is_tried() -> None:
 
 
 def test_fifty_kills_at_random(runs: Runs, tmp_path: Path) -> None:
-    assert random_kills(runs, tmp_path, 50, seed=int(time.time()) // 86_400)[1] == []  # others each day
+    assert random_kills(runs, tmp_path, 50, seed=1)[1] == []
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in KILLS])

@@ -26,7 +26,7 @@ class Screen:
         """Return the screen in lines of at most this width, without more lines than a screen has."""
         end = _lines(self.end, width)
         most_of_head = MOST_LINES - len(end) - bool(self.points)
-        heads = (_lines(self.head, width, own) for own in range(MOST_FOLDED, 1, -1))
+        heads = (_lines(self.head, width, most) for most in range(MOST_FOLDED, 1, -1))
         head = next((lines for lines in heads if len(lines) <= most_of_head), _lines(self.head, width, 1))
         room = MOST_LINES - len(head) - len(end) - 2
         points = [_lines([f"  - {point}"], width) for point in self.points]
