@@ -6,6 +6,7 @@ held until it is seen where it goes. One that would go elsewhere fails, and so d
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -33,6 +34,8 @@ KEYS = {
     "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, ""), "Backspace": (8, ""),
 }  # fmt: skip
 """The codes of keys that write no letter, and what they write."""
+SCREENS = tuple((width, theme) for width in (390, 768, 1280, 1600) for theme in ("light", "dark"))
+"""A phone, a tablet, a desk and a wide desk, by day and by night."""
 COMPLAINTS = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
 
 
@@ -160,11 +163,11 @@ class Browser:
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
-    def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        import base64
-
-        return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"])
+    def keep(self, name: str) -> None:
+        """Write the whole page as PNG into the folder that SFUMATO_SCREENSHOTS names, for people to look at."""
+        if folder := os.environ.get("SFUMATO_SCREENSHOTS"):
+            picture = self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+            (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(picture))
 
 
 @contextmanager

@@ -21,13 +21,12 @@ import pytest
 
 from sfumato.analyst.release import open_release
 from sfumato.cli.demo import clinic
-from tests.page.browser import Browser, browsing, chromium
+from tests.page.browser import SCREENS, Browser, browsing, chromium
 from tests.page.test_browser import PALE
 from tests.studio.analyst.test_browser import violations
 from tests.studio.tables import At, desk_at, write_csv
 
 MAIN = "from sfumato.cli.main import main\nif __name__ == '__main__': main()"
-SCREENS = tuple((width, theme) for width in (390, 768, 1280, 1600) for theme in ("light", "dark"))
 SECRET, SECRET_NUMBER = "finding", 5
 """A name that `init` does not know: the role of this column is left to decide."""
 ALERTS = "for (const name of ['alert', 'confirm', 'prompt']) window[name] = () => console.error(name + ' was called');"
@@ -380,9 +379,7 @@ def test_a_page_fits_every_screen_and_everybody_can_use_it(
         beyond = browser.evaluate("document.documentElement.scrollWidth - innerWidth")
         told = [*violations(browser), *browser.evaluate(PALE), *([f"{beyond} px beyond"] if beyond > 0 else [])]
         found += [f"{width} {theme}: {text}" for text in told]
-        if folder := os.environ.get("SFUMATO_SCREENSHOTS"):
-            shot = Path(folder) / f"{name}{path.replace('/', '-')}-{width}-{theme}.png"
-            shot.write_bytes(browser.screenshot())
+        browser.keep(f"{name}{path.replace('/', '-')}-{width}-{theme}")
     assert found == []
     if path == "/nothing":
         assert browser.evaluate("document.querySelector('.problem').innerText").startswith("There is no such page.")

@@ -17,12 +17,11 @@ from sfumato.release.reading import quoted
 from sfumato.studio.analyst.app import analyst_app
 from sfumato.studio.analyst.calls import Call
 from sfumato.studio.analyst.saving import saved
-from tests.page.browser import Browser, browsing, chromium
+from tests.page.browser import SCREENS, Browser, browsing, chromium
 from tests.page.test_browser import PALE
 from tests.studio.analyst.releases import SECRET, VALUES, made
 from tests.studio.served import Served, served
 
-SCREENS = ((390, "light"), (768, "dark"), (1280, "light"), (1600, "dark"))
 ADDRESSES = {
     "start": "/",
     "answer": f"/ask?{urlencode([('figure', 'count'), ('by', 'sex'), ('by', SECRET)])}",
@@ -90,6 +89,7 @@ def test_pages_fit_are_read_easily_and_load_nothing_from_elsewhere(
     name: str, width: int, theme: str, inside: Browser, page: Served
 ) -> None:
     visit(inside, page.origin + ADDRESSES[name], width, theme)
+    inside.keep(f"analyst-{name}-{width}-{theme}")
     check(inside, page.origin)
     assert inside.evaluate("[...document.scripts].map(s => new URL(s.src).pathname)") == ["/static/studio.js"]
 
@@ -100,6 +100,7 @@ def test_a_saved_page_opens_from_the_disk(kind: str, browser: Browser, tmp_path:
     file.write_text(saved(made(kind)), encoding="utf-8")
     for width, theme in SCREENS:
         visit(browser, file.as_uri(), width, theme)
+        browser.keep(f"saved-{kind}-{width}-{theme}")
         check(browser, file.as_uri())
         assert browser.evaluate("document.scripts.length") == 0
         assert browser.evaluate("getComputedStyle(document.querySelector('.panel')).borderTopStyle") == "solid"
