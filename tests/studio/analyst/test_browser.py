@@ -94,6 +94,13 @@ def test_pages_fit_are_read_easily_and_load_nothing_from_elsewhere(
     assert inside.evaluate("[...document.scripts].map(s => new URL(s.src).pathname)") == ["/static/studio.js"]
 
 
+@pytest.mark.parametrize(("width", "theme"), SCREENS)
+def test_a_long_name_hides_no_figure(width: int, theme: str, inside: Browser, page: Served) -> None:
+    visit(inside, page.origin + ADDRESSES["answer"], width, theme)
+    hidden = "[...document.querySelectorAll('.answer .scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    assert inside.evaluate(hidden) == [0]
+
+
 @pytest.mark.parametrize("kind", ["fine-grain", "cards", "ranges", "anatomy"])
 def test_a_saved_page_opens_from_the_disk(kind: str, browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"

@@ -6,7 +6,7 @@ Colours and type come from the page's style sheet, by classes, so that pictures 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
@@ -28,9 +28,16 @@ class Rooms:
     @property
     def letters(self) -> int:
         """How many letters of a label fit."""
-        return self.left // 8
+        return self.left // LETTER
+
+    def for_labels(self, bars: Sequence[Bar]) -> Rooms:
+        """Return rooms in which the longest label fits, up to two fifths of the picture."""
+        longest = LETTER * max((len(bar.label) for bar in bars), default=0)
+        return replace(self, left=min(max(self.left, longest), self.width * 2 // 5))
 
 
+LETTER = 7
+"""Pixels of a letter of a label, about."""
 WIDE, SLIM = Rooms(720, 190, 150), Rooms(440, 130, 120)
 
 
@@ -57,6 +64,7 @@ def element(name: str, content: Markup | str = "", **attributes: object) -> Mark
 
 def error_bars(bars: Sequence[Bar], title: str, *, as_bars: bool = False, rooms: Rooms = WIDE) -> Markup:
     """Return a line for each figure: its value as a point, or as a bar from 0, and its interval as a whisker."""
+    rooms = rooms.for_labels(bars)
     place = _places(bars, rooms.left, rooms.width - rooms.left - rooms.right)
     lines: list[Markup] = [element("line", class_="axis", x1=place(0), x2=place(0), y1=0, y2=LINE * len(bars))]
     for number, bar in enumerate(bars):
