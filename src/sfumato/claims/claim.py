@@ -228,7 +228,7 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
     fits = {
         "shuffled": published.shuffled or not claim.always_shuffled,
         "computed_from_table": {*claim.facts(), *published.due_facts} <= set(published.computed),
-        "second_release": not seconds or todays(published.second_release) in seconds,
+        "second_release": not seconds or any(_says(published.second_release, due) for due in seconds),
         "discloses_frequencies": published.discloses_frequencies == claim.discloses(),
     }
     yield from (key for checked in (own, fits) for key, good in checked.items() if not good)
@@ -238,10 +238,11 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
 def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
     parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
-    wrong = [part for part in parts if _read(getattr(stated, part)) != getattr(due, part)]
-    return wrong if set(due.limits) <= set(map(todays, stated.limits)) else [*wrong, "limits"]
+    wrong = [part for part in parts if not _says(getattr(stated, part), getattr(due, part))]
+    lacks = set(due.limits) - set(stated.limits)
+    return [*wrong, "limits"] if lacks and lacks - set(map(todays, stated.limits)) else wrong
 
 
-def _read(part: Any) -> Any:
-    """Return a part of a guarantee in today's words, where it has any."""
-    return todays(part) if isinstance(part, str) else part
+def _says(stated: Any, due: Any) -> bool:
+    """Whether a part of a guarantee is the one that is due; an older manifest states it in the words of its time."""
+    return stated == due or (isinstance(stated, str) and todays(stated) == due)

@@ -26,6 +26,7 @@ from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import SetBound, of_each, strictest_gamma
 from sfumato.values.computed import BEST_FOR_TABLE, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
@@ -43,7 +44,6 @@ from sfumato.values.requirement import (
     find_value,
     sets_of,
 )
-from sfumato.values.sets import SetBound, of_each, strictest_gamma
 
 LOOSEN = 1.1
 TINY = 1e-300

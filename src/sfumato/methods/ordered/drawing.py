@@ -16,10 +16,10 @@ from sfumato.methods.perturbed import TIGHT, PerturbationFigures
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.bound import of_each
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
-from sfumato.values.sets import of_each
 
 NOISE_BITS = range(52, 19, -1)
 
