@@ -15,8 +15,7 @@ import numpy as np
 
 from sfumato.analyst.answer import Answer, Key, Quotient, Target, check_method
 from sfumato.analyst.ask.conditions import not_too_deep
-from sfumato.analyst.ask.measure import Measure
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import Measure, check_weight, check_weights
 from sfumato.analyst.ask.query import Query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.ask.where import no_column, parsed

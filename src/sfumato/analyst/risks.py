@@ -12,7 +12,7 @@ from sqlglot import exp
 from sfumato.analyst.answer import Key, Target, check_target
 from sfumato.analyst.ask.cells import Cells, Estimates, Place, Question, Source, cells_of
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import check_weight, check_weights
 from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata, survey_strata
 from sfumato.analyst.ask.where import no_column, parsed
 from sfumato.analyst.associations import CLASSICAL, UNCORRECTED, Comparison, notes_of

@@ -31,8 +31,7 @@ from sfumato.analyst.ask.conditions import (
     unknown_values,
     unseen_values,
 )
-from sfumato.analyst.ask.measure import Columns, Measure
-from sfumato.analyst.ask.numbers import check_texts, check_weight, check_weights
+from sfumato.analyst.ask.measure import Columns, Measure, check_texts, check_weight, check_weights
 from sfumato.analyst.ask.query import Query, parse_query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.counting.counts import CountedRelease

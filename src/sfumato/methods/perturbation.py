@@ -20,7 +20,6 @@ from sfumato.claims.odds import OddsClaim, keeps
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.matrix_file import round_given
 from sfumato.methods.method import Method, Probability, between
-from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.perturbed import Choice, Loosening, PerturbationFigures, UniformFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
@@ -31,7 +30,7 @@ from sfumato.values.computed import BEST_FOR_TABLE, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
 from sfumato.values.mechanism import Bound, Form, Mechanism
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, domain_notes
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
     Amplification,
@@ -44,6 +43,7 @@ from sfumato.values.requirement import (
     find_value,
     sets_of,
 )
+from sfumato.values.text import some
 
 LOOSEN = 1.1
 TINY = 1e-300
@@ -210,7 +210,7 @@ class Perturbing(Drawing):
     def beside(
         self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
     ) -> PerturbationFigures:
-        """Return the figures with what looser bounds, and the other assurance, would give of retentions."""
+        """Return the figures with what looser bounds, the other assurance, and sets of the same promise would give."""
         if figures.matrix.retention is None:
             return figures
         floor = float(self.floor)
@@ -218,6 +218,7 @@ class Perturbing(Drawing):
             figures,
             loosenings=_loosenings(profile, self, gamma, weight, floor),
             other_assurance=_other(profile, self, gamma, weight, floor),
+            choices=tuple(sets_beside(figures, gamma)) if self.scope == "any predicate" else (),
         )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.analyst.ask.conditions import Condition, column_names, split_condition
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import check_weight, check_weights
 from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata
 from sfumato.analyst.ask.survey import survey_strata as strata_of
 from sfumato.analyst.ask.where import check_column, parsed

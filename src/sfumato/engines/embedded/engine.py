@@ -26,11 +26,10 @@ from sfumato.engines.embedded.counting import count_sensitive, distinct, draw_pe
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.embedded.writing import kept_memory, reported, write_file
-from sfumato.engines.rows.counted import SeenValues, hash_of_counts
+from sfumato.engines.rows.encoding import changed_table, complete_columns
 from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
 from sfumato.engines.rows.mapping import Dealt as LabelOf
-from sfumato.engines.rows.mapping import RowMapper, integer_types
-from sfumato.engines.rows.selection import changed_table, complete_columns
+from sfumato.engines.rows.mapping import RowMapper, SeenValues, hash_of_counts, integer_types
 from sfumato.errors import UsageError
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS, FormatName
