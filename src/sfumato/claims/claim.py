@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -228,7 +228,7 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
     fits = {
         "shuffled": published.shuffled or not claim.always_shuffled,
         "computed_from_table": {*claim.facts(), *published.due_facts} <= set(published.computed),
-        "second_release": not seconds or any(_says(published.second_release, due) for due in seconds),
+        "second_release": not seconds or _is_among(published.second_release, seconds),
         "discloses_frequencies": published.discloses_frequencies == claim.discloses(),
     }
     yield from (key for checked in (own, fits) for key, good in checked.items() if not good)
@@ -238,11 +238,11 @@ def _wrong(claim: Claim, published: Published) -> Iterator[str]:
 def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
     parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
-    wrong = [part for part in parts if not _says(getattr(stated, part), getattr(due, part))]
+    wrong = [part for part in parts if not _is_among(getattr(stated, part), (getattr(due, part),))]
     lacks = set(due.limits) - set(stated.limits)
     return [*wrong, "limits"] if lacks and lacks - set(map(todays, stated.limits)) else wrong
 
 
-def _says(stated: Any, due: Any) -> bool:
-    """Whether a part of a guarantee is the one that is due; an older manifest states it in the words of its time."""
-    return stated == due or (isinstance(stated, str) and todays(stated) == due)
+def _is_among(stated: Any, due: Collection[Any]) -> bool:
+    """Whether what is stated is due; an older manifest states it in the words of its time."""
+    return stated in due or (isinstance(stated, str) and todays(stated) in due)
