@@ -25,7 +25,7 @@ from sfumato.analyst.measures import NEGLIGIBLE, missing_notes, quotient_figure
 from sfumato.analyst.randomized.figures import Figures, hidden_columns
 from sfumato.analyst.sql import Asked
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 
 NOTE = (
     "The share of the records at or below each value. By chance it may fall from one value to the next, and leave 0 to "

@@ -22,7 +22,7 @@ from sfumato.analyst.randomized.figures import hidden_columns, source_of
 from sfumato.analyst.stratified import STANDARDS, Standard, Strata
 from sfumato.analyst.two_by_two import Strength, two_by_two, two_risks
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 
 MOST_NUMBERS = 4_000

@@ -38,7 +38,7 @@ from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.measures import FIGURES, QUANTILE_NOTE, Found, edge_notes, missing_notes
 from sfumato.analyst.randomized.figures import hidden_columns, source_of
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.reading import hidden_numbers, manifest_types
+from sfumato.release.folder import hidden_numbers, manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 
 FIGURE = "figure"

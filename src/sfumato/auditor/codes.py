@@ -20,7 +20,7 @@ from sfumato.engines.rows.encoding import Encoder, complete_rows, dropping
 from sfumato.engines.rows.mapping import positioned
 from sfumato.errors import ReleaseError
 from sfumato.publisher.table import Table
-from sfumato.release.reading import connected, quoted
+from sfumato.release.folder import connected, quoted
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import codes_of
 from sfumato.values.attributes import MISSING_LABEL, Attribute, Value

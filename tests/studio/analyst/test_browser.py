@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from sfumato.analyst.release import Release
-from sfumato.release.reading import quoted
+from sfumato.release.folder import quoted
 from sfumato.studio.analyst.app import analyst_app
 from sfumato.studio.analyst.calls import Call
 from sfumato.studio.analyst.saving import saved

@@ -14,7 +14,7 @@ from sfumato.analyst.ask.where import NUMBERS, no_column
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import Number
 from sfumato.errors import UsageError
-from sfumato.release.reading import quoted
+from sfumato.release.folder import quoted
 from sfumato.values.text import meant
 
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"

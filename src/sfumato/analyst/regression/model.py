@@ -32,7 +32,7 @@ from sfumato.analyst.regression.families import Family, Linear, Logistic, Multin
 from sfumato.analyst.regression.formula import Factor, Formula, parsed_factor, parsed_formula
 from sfumato.analyst.regression.states import States, joint_domain, states_in_buckets, states_of
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 from sfumato.values.arrays import BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.mechanism import Mechanism

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.claims.claim import Check, needs_audit, outcome
-from sfumato.release.folder import ReleaseFolder
+from sfumato.release.folder import ReleaseFolder, connected, quoted, runs_of_columns
 from sfumato.release.manifest import Manifest
-from sfumato.release.reading import connected, quoted, runs_of_columns
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism, SubTable
