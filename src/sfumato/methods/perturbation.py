@@ -301,13 +301,17 @@ def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[Pe
     return replace(figures, uniform=uniform), worst
 
 
-def sets_beside(figures: PerturbationFigures, gamma: FloatArray) -> Iterator[Choice]:
+def sets_beside(figures: PerturbationFigures, gammas: FloatArray) -> Iterator[Choice]:
     """Yield the expected error of the best sets for the strictest gamma, where they are for one column.
 
-    It is that of all sets of their size, the same for every table; a deck of them loses a few thousandths.
+    It is that of all sets of their size, the same for every table; a deck of them loses a few thousandths. Fewer than
+    gamma + 1 values are best published one by one.
     """
-    best = best_subset(float(gamma.min()), figures.domain.size)
-    if len(figures.domain.parts) == 1 and best.members > 1:
+    gamma, m = float(gammas.min()), figures.domain.size
+    if len(figures.domain.parts) > 1 or m < gamma + 1:
+        return
+    best = best_subset(gamma, m)
+    if best.members > 1:
         yield Choice("subset", best.error)
 
 

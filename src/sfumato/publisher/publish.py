@@ -48,14 +48,13 @@ from sfumato.release.manifest import (
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
 from sfumato.release.verify.verification import SECRET_KEY, stated_checks
-from sfumato.show.private import no_core_dump
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.computed import observed_domain
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey, release_id
+from sfumato.values.randomness import SecretKey, no_core_dump, release_id
 from sfumato.values.recoding import Merge
 
 
