@@ -34,7 +34,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -42,6 +41,7 @@ from sfumato.claims.claim import (
     Check,
     Claim,
     Guarantee,
+    Plain,
     Published,
     Scope,
     Shape,

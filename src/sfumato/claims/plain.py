@@ -6,16 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from sfumato.claims.card import (
+from sfumato.claims.claim import (
     BELIEFS,
+    BOTH,
     COMPUTED,
     QUASI_IDENTIFIERS,
     RELATIVES,
     SECOND,
     SEVERAL_ROWS,
     UNTOUCHED,
+    Scope,
+    percent,
 )
-from sfumato.claims.claim import BOTH, Scope, percent
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import Bound, strictest_gamma
 from sfumato.values.computed import Facts

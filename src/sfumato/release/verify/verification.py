@@ -20,8 +20,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.card import Card
-from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
+from sfumato.claims.claim import Card, Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
 from sfumato.release.certificate import Certificate
 from sfumato.release.folder import (
