@@ -22,7 +22,7 @@ from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.release import reading
+from sfumato.release import folder as reading
 from sfumato.values.randomness import SecretKey
 from tests.constants import set_constants
 from tests.engines.tools import planned, released

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.release import reading
+from sfumato.release import folder as reading
 from tests.analyst.test_sql import people, policy
 from tests.conftest import make_policy
 from tests.engines.tools import released

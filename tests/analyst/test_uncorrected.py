@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from sfumato.analyst.uncorrected import at_its_word, has_sets
-from sfumato.release.reading import quoted
+from sfumato.release.folder import quoted
 from tests.studio.analyst.releases import IN_SETS, POLICIES, SECRET, VALUES, made, secret_of
 
 QUERIES = (

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.claims.card import LABELS, rounded, typical_error
+from sfumato.claims.claim import LABELS, rounded, typical_error
 from sfumato.claims.plain import after, moved, short
 from sfumato.values.bound import Bound
 from sfumato.values.matrix.retention import amplification

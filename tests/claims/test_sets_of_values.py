@@ -20,10 +20,9 @@ from sfumato.claims.claim import BOTH
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bound import Bound
+from sfumato.values.bound import Bound, Choice, SetBound
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.sets import Choice, SetBound
 from tests.conftest import make_policy
 from tests.engines.tools import sealed
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.claims.card import LABELS
+from sfumato.claims.claim import LABELS
 from sfumato.cli.main import COMMANDS, app
 from tests.cli.test_commands import run
 from tests.conftest import slow

@@ -7,7 +7,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.embedded.writing import kept_memory
+from sfumato.engines.embedded.engine import kept_memory
 
 
 def _pool() -> str:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from sfumato.engines.embedded import shuffle
+from sfumato.engines.embedded.engine import FollowingHash
 from sfumato.engines.embedded.shuffle import order_of_words, shuffled, stable_order
-from sfumato.engines.embedded.writing import FollowingHash
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.constants import set_constants

@@ -106,7 +106,7 @@ MUTATIONS = {
         f"{FILES}test_a_name_that_was_taken_meanwhile_is_kept",
     ),
     "no image of the memory": Mutation(
-        PRIVATE,
+        "sfumato.values.randomness",
         "resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))",
         "pass",
         f"{FILES}test_no_image_of_the_memory_while_a_key_is_in_it",

@@ -15,7 +15,7 @@ import pytest
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release import reading
+from sfumato.release import folder as reading
 from tests.engines.tools import patients, released
 
 
@@ -78,7 +78,7 @@ import os, sys
 opened = {}
 os.register_at_fork(before=lambda: reading._databases.update(opened))  # before the others: so it runs after them
 from sfumato.analyst.release import open_release
-from sfumato.release import reading
+from sfumato.release import folder as reading
 open_release(sys.argv[1]).count(where="age < 10")
 opened.update(reading._databases)
 assert opened

@@ -15,9 +15,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ReleaseError
-from sfumato.release.folder import file_sha256
+from sfumato.release.folder import connected, file_sha256
 from sfumato.release.parts import FilePart
-from sfumato.release.reading import connected
 from tests.conftest import make_policy
 from tests.engines.parts import data_in_parts, groups_in_parts, in_parts
 from tests.engines.tools import ROLES, patients, sealed

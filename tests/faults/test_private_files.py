@@ -119,7 +119,7 @@ def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch
 
 CRASHING = """
 import contextlib, os, resource
-from sfumato.show.private import no_core_dump
+from sfumato.values.randomness import no_core_dump
 resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
 with {context}:
     os.abort()

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
-from sfumato.release.reading import connected
+from sfumato.release.folder import connected
 from tests.engines.tools import patients, released
 from tests.fuzz.watch import outside, watched
 

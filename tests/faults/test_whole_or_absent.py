@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import open_release
-from sfumato.engines.embedded import shuffle, writing
+from sfumato.engines.embedded import engine, shuffle
 from sfumato.engines.rows import mapping
 from sfumato.errors import OutOfSpace, UsageError
 from sfumato.publisher import publish as publishing
@@ -38,7 +38,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "spilling": (shuffle.Spill, "scatter"),
     "spilling, half way": (os, "pwrite"),
     "sorting": (shuffle.Spill, "_part"),
-    "cleaning": (writing, "clean_table"),
+    "cleaning": (engine, "clean_table"),
     "opening the file": (parquet.ParquetWriter, "__init__"),
     "writing rows": (parquet.ParquetWriter, "write"),
     "closing the file": (parquet.ParquetWriter, "close"),

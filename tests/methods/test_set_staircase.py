@@ -16,13 +16,12 @@ from sfumato.methods.perturbation import Drawing
 from sfumato.methods.set_staircase import best_with_sets, least_error_blocks, separation, staircase_of
 from sfumato.methods.staircase import best_staircase, expected_error, uniform_error
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bound import Bound
+from sfumato.values.bound import Bound, SetBound, of_each, strictest_gamma
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.requirement import posterior_of_gamma
-from sfumato.values.sets import SetBound, of_each, strictest_gamma
 
 NONE = Bound(None)
 

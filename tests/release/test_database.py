@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import UsageError
-from sfumato.release.reading import KEPT, connection
+from sfumato.release.folder import KEPT, connection
 from tests.constants import set_constants
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.release import reading
+from sfumato.release import folder as reading
 from sfumato.release.verify.order import thinned
 from tests.constants import set_constants
 

@@ -159,9 +159,9 @@ def test_the_search_finds_what_a_plain_copy_keeps(tmp_path: Path) -> None:
 
 def test_a_copy_that_forgets_to_clean_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search has power over our own writer: without the cleaning the unused values are in the release."""
-    from sfumato.engines.embedded import writing
+    from sfumato.engines.embedded import engine
 
-    monkeypatch.setattr(writing, "clean_table", lambda table: table)
+    monkeypatch.setattr(engine, "clean_table", lambda table: table)
     release = released(planted_table(), POLICY, folder=tmp_path / "r", shuffle=False)
     assert "a value that no row has, untouched column" in found_in(all_bytes(release.folder))
 

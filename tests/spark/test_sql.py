@@ -28,9 +28,8 @@ from sfumato.analyst.grouped import dealt as reading
 from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import MANIFEST_NAME, file_sha256
+from sfumato.release.folder import MANIFEST_NAME, file_sha256, quoted
 from sfumato.release.parts import FilePart, part_name
-from sfumato.release.reading import quoted
 from tests.analyst import test_sql_groups, test_sql_oracle
 from tests.conftest import make_policy
 from tests.constants import set_constants

@@ -11,9 +11,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bound import Bound
+from sfumato.values.bound import Bound, Choice, SetBound, of_each, read_set, set_keys, strictest_gamma
 from sfumato.values.requirement import sets_of
-from sfumato.values.sets import Choice, SetBound, of_each, read_set, set_keys, strictest_gamma
 from tests.conftest import make_policy
 
 CODES = SensitiveDomain((Domain("diagnosis", ("A00", "B20", "B24.1", "B99.9", "C50", "41", "390", "459.1", None)),))

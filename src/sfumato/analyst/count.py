@@ -29,7 +29,7 @@ from sfumato.analyst.randomized.channel import ValueWeights, is_usable
 from sfumato.analyst.randomized.figures import UNBIASED, Figures, hidden_columns, source_of
 from sfumato.analyst.randomized.projection import project
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from sfumato.analyst.answer import Answer, Key, Quotient, Target, check_method
 from sfumato.analyst.ask.conditions import not_too_deep
-from sfumato.analyst.ask.measure import Measure
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import Measure, check_weight, check_weights
 from sfumato.analyst.ask.query import Query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.ask.where import no_column, parsed
@@ -26,7 +25,7 @@ from sfumato.analyst.measures import NEGLIGIBLE, missing_notes, quotient_figure
 from sfumato.analyst.randomized.figures import Figures, hidden_columns
 from sfumato.analyst.sql import Asked
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 
 NOTE = (
     "The share of the records at or below each value. By chance it may fall from one value to the next, and leave 0 to "

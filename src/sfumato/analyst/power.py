@@ -26,7 +26,7 @@ from sfumato.analyst.randomized.expectation import FARTHEST, Curve, Expected, St
 from sfumato.analyst.randomized.figures import FEW
 from sfumato.analyst.randomized.projection import project
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types, quoted
+from sfumato.release.folder import manifest_types, quoted
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn, columns_table
 from sfumato.values.arrays import FloatArray

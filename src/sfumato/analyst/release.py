@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.release.folder import read_manifest
+from sfumato.release.folder import read_groups, read_manifest, read_rows
 from sfumato.show.results import Result
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ class Release(CountedRelease, Result):
 
     def to_arrow(self) -> Any:
         """Return the published rows as an Arrow table."""
-        from sfumato.release.reading import read_rows
-
         return read_rows(self)
 
     def _shown(self) -> Any:
@@ -62,8 +60,6 @@ class Release(CountedRelease, Result):
 
     def groups_to_arrow(self) -> Any:
         """Return the values of each group as an Arrow table; the release must be one by groups."""
-        from sfumato.release.reading import read_groups
-
         return read_groups(self)
 
     def count(

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sfumato.analyst.answer import Key, Target, check_target
 from sfumato.analyst.ask.cells import Cells, Estimates, Place, Question, Source, cells_of
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import check_weight, check_weights
 from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata, survey_strata
 from sfumato.analyst.ask.where import no_column, parsed
 from sfumato.analyst.associations import CLASSICAL, UNCORRECTED, Comparison, notes_of
@@ -22,7 +22,7 @@ from sfumato.analyst.randomized.figures import hidden_columns, source_of
 from sfumato.analyst.stratified import STANDARDS, Standard, Strata
 from sfumato.analyst.two_by_two import Strength, two_by_two, two_risks
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 
 MOST_NUMBERS = 4_000

@@ -31,15 +31,14 @@ from sfumato.analyst.ask.conditions import (
     unknown_values,
     unseen_values,
 )
-from sfumato.analyst.ask.measure import Columns, Measure
-from sfumato.analyst.ask.numbers import check_texts, check_weight, check_weights
+from sfumato.analyst.ask.measure import Columns, Measure, check_texts, check_weight, check_weights
 from sfumato.analyst.ask.query import Query, parse_query
 from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.measures import FIGURES, QUANTILE_NOTE, Found, edge_notes, missing_notes
 from sfumato.analyst.randomized.figures import hidden_columns, source_of
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.reading import hidden_numbers, manifest_types
+from sfumato.release.folder import hidden_numbers, manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 
 FIGURE = "figure"

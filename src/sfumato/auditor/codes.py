@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import named
-from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.encoding import Encoder, complete_rows, dropping
 from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import ReleaseError
 from sfumato.publisher.table import Table
-from sfumato.release.reading import connected, quoted
+from sfumato.release.folder import connected, quoted
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import codes_of
 from sfumato.values.attributes import MISSING_LABEL, Attribute, Value

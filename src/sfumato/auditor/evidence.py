@@ -30,8 +30,8 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
+from sfumato.release.folder import connected
 from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
-from sfumato.release.reading import connected
 from sfumato.release.verify.order import RANGES, Classes, classes_of
 from sfumato.release.verify.verification import as_published
 from sfumato.values.arrays import CodeArray, IntArray

@@ -18,17 +18,25 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.claims.card import (
+from sfumato.claims.claim import (
     QUASI_IDENTIFIERS,
     SEVERAL_ROWS,
     UNTOUCHED,
+    UPWARD,
+    Check,
+    Claim,
+    Guarantee,
     Plain,
+    Published,
+    Shape,
+    needs_audit,
     one_in,
+    outcome,
+    percent,
 )
-from sfumato.claims.card import (
+from sfumato.claims.claim import (
     SECOND as SECOND_RELEASE,
 )
-from sfumato.claims.claim import UPWARD, Check, Claim, Guarantee, Published, Shape, needs_audit, outcome, percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 from sfumato.values.text import named

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from sfumato.claims.card import COMPUTED, SECOND, SEVERAL_ROWS, UNTOUCHED, Plain
 from sfumato.claims.claim import (
+    COMPUTED,
     NOT_OF,
     PER_ROW,
+    SECOND,
+    SEVERAL_ROWS,
+    UNTOUCHED,
     UPWARD,
     Check,
     Claim,
     Guarantee,
+    Plain,
     Published,
     Shape,
     needs_audit,

@@ -34,7 +34,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -42,6 +41,7 @@ from sfumato.claims.claim import (
     Check,
     Claim,
     Guarantee,
+    Plain,
     Published,
     Scope,
     Shape,
@@ -54,11 +54,11 @@ from sfumato.claims.claim import (
 from sfumato.claims.plain import attacker_of_noise, gaps_of_noise, promise_on_odds
 from sfumato.claims.single_columns import worst_factor
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import SetBound, strictest_gamma
 from sfumato.values.computed import OBSERVED_RHO1, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
-from sfumato.values.sets import SetBound, strictest_gamma
 
 MOST_TOLD = 3
 """Sets that a sentence tells by themselves; of more it says where they are listed."""

@@ -6,22 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from sfumato.claims.card import (
+from sfumato.claims.claim import (
     BELIEFS,
+    BOTH,
     COMPUTED,
     QUASI_IDENTIFIERS,
     RELATIVES,
     SECOND,
     SEVERAL_ROWS,
     UNTOUCHED,
+    Scope,
+    percent,
 )
-from sfumato.claims.claim import BOTH, Scope, percent
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.bound import Bound
+from sfumato.values.bound import Bound, strictest_gamma
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import SubTable
-from sfumato.values.sets import strictest_gamma
 from sfumato.values.text import named
 
 BELIEF = Fraction(1, 10)

@@ -25,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.claims.card import Plain
 from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
@@ -34,6 +33,7 @@ from sfumato.claims.claim import (
     Check,
     Claim,
     Guarantee,
+    Plain,
     Published,
     Scope,
     Shape,

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.claims.card import Plain
-from sfumato.claims.claim import Check, Guarantee, Published, Shape, outcome, percent, rounded_up
+from sfumato.claims.claim import Check, Guarantee, Plain, Published, Shape, outcome, percent, rounded_up
 from sfumato.claims.odds import OddsClaim, follows
 from sfumato.claims.plain import BELIEF, after, moved
 from sfumato.values.matrix.base import Matrix

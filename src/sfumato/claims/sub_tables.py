@@ -6,14 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.claims.card import COMPUTED, QUASI_IDENTIFIERS, RELATIVES, SECOND, SEVERAL_ROWS, UNTOUCHED, Plain
 from sfumato.claims.claim import (
+    COMPUTED,
     NOT_OF,
     PER_ROW,
+    QUASI_IDENTIFIERS,
+    RELATIVES,
+    SECOND,
+    SEVERAL_ROWS,
+    UNTOUCHED,
     UPWARD,
     Check,
     Claim,
     Guarantee,
+    Plain,
     Published,
     Shape,
     needs_audit,

@@ -217,8 +217,7 @@ def publish(
     from sfumato.methods import load_plan
     from sfumato.publisher.publish import check_new, publish, rows_read
     from sfumato.publisher.signing import SigningKey
-    from sfumato.show.private import no_core_dump
-    from sfumato.values.randomness import SecretKey
+    from sfumato.values.randomness import SecretKey, no_core_dump
 
     if seed is not None and key_file is not None:
         raise UsageError(

@@ -11,10 +11,9 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.method import Method
-from sfumato.methods.notes import domain_notes
 from sfumato.values.attributes import Schema
 from sfumato.values.bucket_deal import COUNT, GROUP
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, domain_notes
 from sfumato.values.requirement import Diversity, Requirement, Robustness
 
 Asked = TypeVar("Asked", Diversity, Robustness)

@@ -31,11 +31,11 @@ from sfumato.methods.perturbed import Choice, PerturbationFigures
 from sfumato.methods.staircase import effective
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import SetBound, of_each, strictest_gamma
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.deck import MOST_CARDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.profile import Profile
-from sfumato.values.sets import SetBound, of_each, strictest_gamma
 
 
 class FineGrain(Perturbing):

@@ -13,10 +13,10 @@ from sfumato.methods.perturbation import round_within, strictest_retention
 from sfumato.methods.set_staircase import least_error_blocks
 from sfumato.methods.staircase import cover
 from sfumato.values.arrays import FloatArray
+from sfumato.values.bound import SetBound, of_each
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.mechanism import Bound
-from sfumato.values.sets import SetBound, of_each
 
 MORE_NOISE = range(52, 20, -2)
 """Added to all entries alike, in powers of 1/2, until all bounds hold on the integers."""

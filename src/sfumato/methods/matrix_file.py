@@ -20,12 +20,12 @@ from pathlib import Path
 from sfumato.claims.odds import broken_sets, keeps, violations
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import SetBound
 from sfumato.values.matrix.base import Direction
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.matrix.retention import WORDS
 from sfumato.values.mechanism import Bound
 from sfumato.values.requirement import exact
-from sfumato.values.sets import SetBound
 from sfumato.values.text import meant
 
 ROUNDING = Fraction(1, 10**9)

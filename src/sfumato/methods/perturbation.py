@@ -20,17 +20,17 @@ from sfumato.claims.odds import OddsClaim, keeps
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.matrix_file import round_given
 from sfumato.methods.method import Method, Probability, between
-from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.perturbed import Choice, Loosening, PerturbationFigures, UniformFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bound import SetBound, of_each, strictest_gamma
 from sfumato.values.computed import BEST_FOR_TABLE, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
 from sfumato.values.mechanism import Bound, Form, Mechanism
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, domain_notes
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
     Amplification,
@@ -43,7 +43,7 @@ from sfumato.values.requirement import (
     find_value,
     sets_of,
 )
-from sfumato.values.sets import SetBound, of_each, strictest_gamma
+from sfumato.values.text import some
 
 LOOSEN = 1.1
 TINY = 1e-300
@@ -210,7 +210,7 @@ class Perturbing(Drawing):
     def beside(
         self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
     ) -> PerturbationFigures:
-        """Return the figures with what looser bounds, and the other assurance, would give of retentions."""
+        """Return the figures with what looser bounds, the other assurance, and sets of the same promise would give."""
         if figures.matrix.retention is None:
             return figures
         floor = float(self.floor)
@@ -218,6 +218,7 @@ class Perturbing(Drawing):
             figures,
             loosenings=_loosenings(profile, self, gamma, weight, floor),
             other_assurance=_other(profile, self, gamma, weight, floor),
+            choices=tuple(sets_beside(figures, gamma)) if self.scope == "any predicate" else (),
         )
 
 
@@ -300,13 +301,17 @@ def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[Pe
     return replace(figures, uniform=uniform), worst
 
 
-def sets_beside(figures: PerturbationFigures, gamma: FloatArray) -> Iterator[Choice]:
+def sets_beside(figures: PerturbationFigures, gammas: FloatArray) -> Iterator[Choice]:
     """Yield the expected error of the best sets for the strictest gamma, where they are for one column.
 
-    It is that of all sets of their size, the same for every table; a deck of them loses a few thousandths.
+    It is that of all sets of their size, the same for every table; a deck of them loses a few thousandths. Fewer than
+    gamma + 1 values are best published one by one.
     """
-    best = best_subset(float(gamma.min()), figures.domain.size)
-    if len(figures.domain.parts) == 1 and best.members > 1:
+    gamma, m = float(gammas.min()), figures.domain.size
+    if len(figures.domain.parts) > 1 or m < gamma + 1:
+        return
+    best = best_subset(gamma, m)
+    if best.members > 1:
         yield Choice("subset", best.error)
 
 

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from sfumato.claims.card import Card, known_columns
-from sfumato.claims.claim import Claim, Guarantee, Shape, card_of
+from sfumato.claims.claim import Card, Claim, Guarantee, Shape, card_of, known_columns
 from sfumato.claims.odds import assumed
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private

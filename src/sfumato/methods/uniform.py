@@ -8,12 +8,7 @@ the sensitive value. As-published and proved are the same matrix.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from sfumato.methods.perturbation import Perturbing, sets_beside
-from sfumato.methods.perturbed import PerturbationFigures
-from sfumato.values.arrays import FloatArray
-from sfumato.values.profile import Profile
+from sfumato.methods.perturbation import Perturbing
 
 
 class Uniform(Perturbing):
@@ -35,9 +30,3 @@ class Uniform(Perturbing):
     )
     assurances_agree = True
     scope = "any predicate"
-
-    def beside(
-        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
-    ) -> PerturbationFigures:
-        """Return the figures with the expected error of sets, which have the same promise."""
-        return replace(super().beside(profile, figures, gamma, weight), choices=tuple(sets_beside(figures, gamma)))

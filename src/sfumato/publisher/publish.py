@@ -15,14 +15,21 @@ from pydantic import ValidationError
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
+from sfumato.engines.rows.encoding import changed_table, fitted
 from sfumato.engines.rows.looking import holds
-from sfumato.engines.rows.selection import changed_table
 from sfumato.errors import PlanMismatch, SfumatoError, UsageError
-from sfumato.methods import named
-from sfumato.methods.plan import Plan, check_order
-from sfumato.publisher.derived import as_data, check_derived
+from sfumato.methods import UNREADABLE, named
+from sfumato.methods.plan import Plan, check_order, stated
 from sfumato.publisher.signing import SigningKey
-from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
+from sfumato.publisher.table import (
+    Table,
+    check_identities,
+    declared_order,
+    held_by_domain,
+    no_progress,
+    profile,
+    read_off,
+)
 from sfumato.publisher.whole_or_absent import check_new as check_new
 from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, SIGNATURE_NAME, file_sha256, manifest_seal, value_type
@@ -41,13 +48,13 @@ from sfumato.release.manifest import (
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
 from sfumato.release.verify.verification import SECRET_KEY, stated_checks
-from sfumato.show.private import no_core_dump
 from sfumato.values.arrays import Progress
-from sfumato.values.attributes import Domain
+from sfumato.values.attributes import Attribute, Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
+from sfumato.values.computed import observed_domain
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey, release_id
+from sfumato.values.randomness import SecretKey, no_core_dump, release_id
 from sfumato.values.recoding import Merge
 
 
@@ -72,14 +79,14 @@ def publish(
     _check_outside(table, Path(folder))
     refuse(table.stops)
     kind = format or table.policy.output.format
-    with as_data(plan):
+    with _as_data(plan):
         if plan.table_hash:  # a plan that was signed off
             plan.require(table.hash(), table.policy.hash())
         else:
             plan.figures.require(plan)  # it may be from a file all the same
         _check(table, plan, kind)
     with new_folder(Path(folder)) as partial, unchanged(table), no_core_dump():
-        with as_data(plan):
+        with _as_data(plan):
             steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
         written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
@@ -157,7 +164,7 @@ def _check(table: Table, plan: Plan, format: FormatName) -> None:
             "The plan is not for the method, the assurance and the requirement that the policy states.",
             "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
         )
-    check_derived(table, plan)
+    _check_derived(table, plan)
     table.engine.check(table.rows, format, keeps_order=not plan.shuffle, draws_each_row=plan.draws_each_row)
 
 
@@ -327,3 +334,63 @@ def _with_limits(table: Table, plan: Plan, written: Written) -> Guarantee:
             f"in the release has none{', or is withheld' if withheld else ''}."
         )
     return replace(plan.guarantee, limits=tuple(limits))
+
+
+# --- what the plan states is derived, and never believed --------------------------------------------------------------
+#
+# A plan file can come from anybody, and the hash that seals it can be computed by whoever changes it. What follows from
+# the policy (which columns are hidden, their declared domains, whether rows are shuffled, what is claimed, what was
+# computed from the table) must be what the plan says. That the matrices keep their bounds, `Figures.require` tells;
+# that the counts are the table's, the engine.
+
+
+def _check_derived(table: Table, plan: Plan) -> None:
+    """Raise unless all that follows from the policy is stated so in the plan."""
+    if wrong := next(_underivable(table, plan), None):
+        raise PlanMismatch(
+            f"The plan's {wrong} is not what follows from the policy.",
+            "The plan file was changed after it was made, or is for another policy: plan again.",
+        )
+
+
+@contextmanager
+def _as_data(plan: Plan) -> Iterator[None]:
+    """Let what checks stumble over in the numbers of a file be the file's mistake; in those of a planner it is ours."""
+    try:
+        yield
+    except UNREADABLE as problem:
+        if not plan.from_file:
+            raise
+        raise PlanMismatch(
+            f"The plan's numbers or names cannot be used: {type(problem).__name__} while they were checked.",
+            "The plan file was changed after it was made: plan again.",
+        ) from None
+
+
+def _underivable(table: Table, plan: Plan) -> Iterator[str]:
+    policy, schema, figures = table.policy, table.schema, plan.figures
+    method, names = policy.method, [part.name for part in figures.hidden]
+    if not method.hides(schema, names) or len(set(names)) < len(names):
+        yield "list of hidden columns"
+        return
+    counted = {*schema.names("sensitive"), *method.randomized(schema)}
+    declared = {name: fitted(schema[name], table.source.column_type(name)) for name in counted}
+    if any(_declared(declared[part.name]) not in (None, part) for part in figures.hidden):
+        yield "domain"
+    if sorted(plan.observed) != sorted(name for name in counted if declared[name].declared is None):
+        yield "list of observed domains"
+    if plan.from_file and not plan.shuffle and not (policy.output.order == "keep" and method.keeps_order):
+        yield "order of the rows"
+    if method.claim_for(figures, policy.requirement) != plan.claim:
+        yield "claim"
+    known = (*map(observed_domain, plan.observed), *read_off(policy))
+    computed, guarantee = stated(method, figures, known, keeps_order=not plan.shuffle)
+    if computed != plan.computed_from_table:
+        yield "list of what was computed from the table"
+    if guarantee != plan.guarantee:
+        yield "guarantee"
+
+
+def _declared(attribute: Attribute) -> Domain | None:
+    """Return the domain that the policy declares, if it does."""
+    return None if attribute.declared is None else Domain(attribute.name, attribute.declared, attribute.ordered)

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sfumato.errors import UsageError
 from sfumato.release.signature import DRAWING, PREFIX, PublicKey, Signature, read_short
-from sfumato.show.private import check_closed, check_no_key, no_core_dump, write_new
+from sfumato.show.private import check_closed, check_no_key, write_new
+from sfumato.values.randomness import no_core_dump
 
 PUBLIC_MODE = 0o644
 

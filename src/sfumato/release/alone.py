@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sfumato.release.folder import ReleaseFolder
+from sfumato.release.folder import ReleaseFolder, connected, quoted
 from sfumato.release.manifest import KNOWN_TREATMENTS
 from sfumato.release.parts import Part
-from sfumato.release.reading import connected, quoted
 
 MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 

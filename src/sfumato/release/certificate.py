@@ -27,7 +27,7 @@ from sfumato.release.alone import Alone
 from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256
 from sfumato.release.manifest import Manifest, Rational
 from sfumato.release.parts import Part
-from sfumato.values.sets import strictest_gamma
+from sfumato.values.bound import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 CertifiedVerdict = Literal["within the bound", "above the bound", "not covered by the guarantee"]

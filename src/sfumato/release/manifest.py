@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.card import Card, known_columns
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Shape, card_of
+from sfumato.claims.claim import BOTH, UPWARD, Card, Claim, Guarantee, Scope, Shape, card_of, known_columns
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim

@@ -6,8 +6,6 @@ import os
 import shlex
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -88,23 +86,6 @@ def check_no_key(path: Path) -> None:
     """Raise if there is anything where a new key would be written: what was drawn or signed with it could be lost."""
     if os.path.lexists(path):
         raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name.")
-
-
-@contextmanager
-def no_core_dump() -> Iterator[None]:
-    """Let the system write no image of the memory if the process crashes: there is a key in it."""
-    try:
-        import resource
-    except ImportError:  # a system without such limits
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    # one byte: too little for a file, and unlike 0 it also keeps Linux from handing the image to a collector of crashes
-    resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
 
 
 def private_folder(path: Path) -> None:

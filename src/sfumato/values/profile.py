@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.show.results import Drawn, Private, columns_table, shape_of
-from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain, Value, label
 from sfumato.values.computed import Facts, observed_domain
 from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.values.row_order import OrderTest
-from sfumato.values.text import named
+from sfumato.values.text import named, some
 
 RARE = 5
 """Records below which a value is rare: that it occurs at all tells of few people."""
@@ -198,3 +199,53 @@ def _median(values: list[int], weights: list[int]) -> float:
     upwards = _lower_median(values, weights)
     downwards = _lower_median(values[::-1], weights[::-1])
     return (upwards + downwards) / 2
+
+
+# --- what every plan says of the table, whatever the method -----------------------------------------------------------
+
+MANY = 20
+"""More numbers than these as values of a column are probably quantities."""
+MARKS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "?", ".")
+"""Texts that usually mean a missing value."""
+YEAR = re.compile("[12][0-9]{3}")
+
+
+def domain_notes(profile: Profile) -> list[str]:
+    """Return what the domain tells; slips that are easily mended come first."""
+    notes = [*_marks(profile), *_many_numbers(profile)]
+    if profile.observed:
+        notes.append(
+            f"The domain of {some(list(profile.observed))} was read off the table: that a value occurs at all is "
+            "published. Declare the domain to avoid it."
+        )
+        if rare := profile.rare():
+            notes.append(
+                f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
+            )
+    return [*notes, *profile.all_notes]
+
+
+def _marks(profile: Profile) -> list[str]:
+    """Return a note on texts that are values now, and usually mean that there is none."""
+    found = [(part.name, mark) for part in profile.sensitive_domain.parts for mark in part.labels if mark in MARKS]
+    return [
+        f'{mark!r} is a value of {name!r}. If it means a missing value, say so: missing_values = ["", "{mark}"] in '
+        "[input] for a CSV file, or an empty value in the table."
+        for name, mark in found
+    ]
+
+
+def _many_numbers(profile: Profile) -> list[str]:
+    """Return a note on every sensitive column that has many numbers as its values: quantities are better binned."""
+    return [
+        f"{part.name!r} has {len(part.values)} different numbers as values. If they are quantities, such as ages, bins "
+        "make fewer values, and more of each record stays: bins = { width = 10 }."
+        for part in profile.sensitive_domain.parts
+        if part.name in profile.observed and len(part.values) > MANY and all(map(_is_quantity, part.values))
+    ]
+
+
+def _is_quantity(value: Value) -> bool:
+    """Whether a value may be a quantity: a number, but no year, which may be the label of a date."""
+    text = "" if isinstance(value, bool) else label(value)
+    return value is None or (text.lstrip("-").replace(".", "", 1).isdecimal() and not YEAR.fullmatch(text))

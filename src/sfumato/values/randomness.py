@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count
@@ -27,7 +28,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import UsageError
-from sfumato.show.private import check_closed, check_no_key, no_core_dump, write_new
+from sfumato.show.private import check_closed, check_no_key, write_new
 from sfumato.values.arrays import WordArray
 
 KEY_BYTES = 32
@@ -48,6 +49,23 @@ class Step(IntEnum):
     ANATOMY = 6  # which group a row is dealt to, and whether it is withheld
     GROUP_ORDER = 7  # the order of the rows inside a group
     SUPPRESS = 8  # which values lose how many records, while it is planned
+
+
+@contextmanager
+def no_core_dump() -> Iterator[None]:
+    """Let the system write no image of the memory if the process crashes: there is a key in it."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    # one byte: too little for a file, and unlike 0 it also keeps Linux from handing the image to a collector of crashes
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from typing import Literal
 
 from sfumato.errors import PolicyError
 from sfumato.values.attributes import Domain, SensitiveDomain, Value, label
+from sfumato.values.bound import Choice, Ends, SetBound, codes_of, is_number, part_named, stricter
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import NO_BOUND, Bound
-from sfumato.values.sets import Choice, Ends, SetBound, codes_of, is_number, part_named, stricter
 from sfumato.values.text import meant
 
 Number = int | float | str | Fraction
@@ -255,7 +255,7 @@ class SetRequirement:
     """(rho1, rho2), gamma or epsilon for a set: for the statement that a record's value is one of its values.
 
     The set is a list of `values`, all that start with a `prefix`, or all `between` two texts or numbers
-    (`sfumato.values.sets`); `column` names the column where there are several sensitive ones.
+    (`sfumato.values.bound`); `column` names the column where there are several sensitive ones.
     """
 
     values: tuple[Key, ...] = ()

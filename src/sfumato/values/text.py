@@ -121,3 +121,8 @@ def near_file(path: str | Path) -> str:
 
 def _plain(word: str) -> str:
     return word.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def some(names: list[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

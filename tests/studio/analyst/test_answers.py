@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
-from sfumato.release.reading import quoted
+from sfumato.release.folder import quoted
 from sfumato.studio.analyst.app import analyst_app
 from tests.studio.analyst.reading import Read
 from tests.studio.analyst.releases import BY_GROUPS, IN_SETS, POLICIES, SECRET, VALUES, made, secret_of

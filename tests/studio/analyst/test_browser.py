@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sfumato.release.reading import quoted
+from sfumato.release.folder import quoted
 from sfumato.studio.analyst.app import analyst_app
 from sfumato.studio.analyst.saving import saved
 from tests.page.browser import SCREENS, Browser, browsing, chromium

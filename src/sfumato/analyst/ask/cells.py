@@ -17,8 +17,7 @@ from sfumato.analyst.answer import Key, Target, value_order
 from sfumato.analyst.ask.conditions import Condition
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Number, Rows, Truths
-from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import shown_values
+from sfumato.release.folder import ReleaseFolder, shown_values
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 

@@ -31,7 +31,7 @@ from sfumato.analyst.ask.where import (
 )
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import UsageError
-from sfumato.release.reading import (
+from sfumato.release.folder import (
     CONDITION_ERRORS,
     Piece,
     connected,

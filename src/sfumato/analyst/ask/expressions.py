@@ -23,7 +23,6 @@ from sfumato.analyst.counting.tally import Number, Term
 from sfumato.errors import UsageError
 
 CHOICES = (exp.Case, exp.If, exp.Coalesce)
-ARITHMETIC = (exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 CONDITIONS = (*COMPARISONS, exp.And, exp.Or, exp.Not, exp.Is, exp.Like, exp.ILike, exp.Boolean)
 INSTEAD = "Sum a product of such parts, or put the condition into FILTER: SUM(income) FILTER (WHERE diagnosis = 'flu')."
 

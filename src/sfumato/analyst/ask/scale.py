@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import UsageError
-from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import connection, shown_values
+from sfumato.release.folder import ReleaseFolder, connection, shown_values
 from sfumato.show.results import values_array
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types, quoted
+from sfumato.release.folder import manifest_types, quoted
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.text import meant
 

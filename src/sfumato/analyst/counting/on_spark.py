@@ -21,9 +21,8 @@ import duckdb
 
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import ReleaseFolder
+from sfumato.release.folder import ROW_NUMBER, Piece, ReleaseFolder, connected, first_line, need_files
 from sfumato.release.formats import FORMATS
-from sfumato.release.reading import ROW_NUMBER, Piece, connected, first_line, need_files
 from sfumato.release.spark_session import quietly
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from sfumato.analyst.ask.scale import Score, Told
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.reading import quoted, stated_order
+from sfumato.release.folder import quoted, stated_order
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
 

@@ -26,8 +26,8 @@ from sfumato.analyst.counting.tally import changed, distinct, key_of, part_codes
 from sfumato.analyst.grouped.buckets import Binned
 from sfumato.analyst.grouped.compositions import BLOCK, Compositions, Deal, Kinds, Stratum
 from sfumato.errors import ReleaseError
+from sfumato.release.folder import connected, quoted
 from sfumato.release.manifest import GroupsPart
-from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 

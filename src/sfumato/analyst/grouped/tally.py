@@ -23,7 +23,7 @@ from sfumato.analyst.counting.tally import ROWS, Number, Rows, Truths, distinct,
 from sfumato.analyst.grouped.buckets import Binned
 from sfumato.analyst.grouped.dealt import Dealt
 from sfumato.errors import UsageError
-from sfumato.release.reading import quoted, stated_order
+from sfumato.release.folder import quoted, stated_order
 from sfumato.values.arrays import FloatArray, IntArray
 
 SUM: Merge = "sum"

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from sfumato.analyst.randomized.channel import ValueWeights, is_usable, randomization_of
 from sfumato.errors import ReleaseError, SingularMatrix, UsageError
-from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import read_rows
+from sfumato.release.folder import ReleaseFolder, read_rows
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, Value
 from sfumato.values.mechanism import Mechanism, SubTable

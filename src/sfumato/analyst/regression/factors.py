@@ -24,7 +24,7 @@ from sfumato.analyst.ask.where import ALLOWED, as_sql, check_column
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.regression.formula import Factor
 from sfumato.errors import UsageError
-from sfumato.release.reading import (
+from sfumato.release.folder import (
     CONDITION_ERRORS,
     Piece,
     connected,

@@ -19,7 +19,7 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.analyst.ask.conditions import Condition, column_names, split_condition
-from sfumato.analyst.ask.numbers import check_weight, check_weights
+from sfumato.analyst.ask.measure import check_weight, check_weights
 from sfumato.analyst.ask.survey import SurveyStrata, check_survey_strata
 from sfumato.analyst.ask.survey import survey_strata as strata_of
 from sfumato.analyst.ask.where import check_column, parsed
@@ -32,7 +32,7 @@ from sfumato.analyst.regression.families import Family, Linear, Logistic, Multin
 from sfumato.analyst.regression.formula import Factor, Formula, parsed_factor, parsed_formula
 from sfumato.analyst.regression.states import States, joint_domain, states_in_buckets, states_of
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types
+from sfumato.release.folder import manifest_types
 from sfumato.values.arrays import BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.mechanism import Mechanism

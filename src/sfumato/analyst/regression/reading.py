@@ -29,7 +29,7 @@ from sfumato.analyst.regression.model import Model, Values, complete_rows
 from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.analyst.regression.states import Classes
 from sfumato.errors import UsageError
-from sfumato.release.reading import CONDITION_ERRORS, connected, first_line, quoted
+from sfumato.release.folder import CONDITION_ERRORS, connected, first_line, quoted
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Value
 

@@ -26,9 +26,9 @@ from sfumato.methods.method import Method
 from sfumato.methods.perturbation import Drawing
 from sfumato.methods.several.method import Several
 from sfumato.release.manifest import Manifest
+from sfumato.values.bound import of_each
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.sets import of_each
 
 ROUNDING = 1e-6
 """Relative distance of two integers that the arithmetic of another machine may explain."""

@@ -30,7 +30,7 @@ from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import Channels, JointTable
 from sfumato.methods.response.request import Axes
 from sfumato.publisher.table import Table, profile
-from sfumato.release.reading import connected, quoted
+from sfumato.release.folder import connected, quoted
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, label
 from sfumato.values.profile import Profile

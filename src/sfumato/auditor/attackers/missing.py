@@ -25,7 +25,7 @@ from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, most_exposed
 from sfumato.auditor.grouped import MIXED, GroupTables
-from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.engines.rows.encoding import complete_rows, dropping
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import MISSING_LABEL
 

@@ -32,9 +32,9 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim, set_factor
 from sfumato.values.arrays import IntArray
+from sfumato.values.bound import SetBound
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
-from sfumato.values.sets import SetBound
 
 Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""

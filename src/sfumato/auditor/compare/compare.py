@@ -24,6 +24,7 @@ from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.generalization import read_hierarchy
 from sfumato.publisher.table import Table, profile
+from sfumato.values.bound import of_each
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
@@ -36,7 +37,6 @@ from sfumato.values.requirement import (
     posterior_of_gamma,
     sets_of,
 )
-from sfumato.values.sets import of_each
 from sfumato.values.text import did_you_mean
 
 Parameter = TypeVar("Parameter")

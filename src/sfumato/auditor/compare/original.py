@@ -22,7 +22,7 @@ from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import MOST_COLUMNS, MOST_VALUES, SELECTIVITY, conditions
 from sfumato.errors import SingularMatrix, TableError, UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.reading import as_written
+from sfumato.release.folder import as_written
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL, Domain, SensitiveDomain
 from sfumato.values.attributes import label as written

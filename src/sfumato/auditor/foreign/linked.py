@@ -40,7 +40,7 @@ import pyarrow as pa
 from sfumato.auditor.finding import named
 from sfumato.auditor.knowledge import not_a_member, open_known
 from sfumato.engines.base import Source
-from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.engines.rows.encoding import complete_rows, dropping
 from sfumato.errors import TableError
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray

@@ -23,7 +23,7 @@ from sfumato.auditor.codes import text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.utility.distances import covered, distances, held, relative_errors, without_nan
 from sfumato.errors import SfumatoError
-from sfumato.release.reading import as_written
+from sfumato.release.folder import as_written
 from sfumato.values.arrays import FloatArray
 from sfumato.values.randomness import simulation
 from sfumato.values.text import indented

@@ -28,9 +28,8 @@ from sfumato.engines.embedded.sources import open_source
 from sfumato.engines.rows.recoding import NO_DAY, day_of_text
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import value_type
+from sfumato.release.folder import manifest_types, value_type
 from sfumato.release.manifest import Column
-from sfumato.release.reading import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.arrow import codes_of
 from sfumato.values.recoding import DATE_UNITS, EPOCH, DateBins

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.base import Batch, Numbering, Source, ahead, side_by_side
-from sfumato.engines.rows.selection import SensitiveRows, changed_table
+from sfumato.engines.rows.encoding import SensitiveRows, changed_table
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism

@@ -31,9 +31,8 @@ from sfumato.engines.deal.buckets import (
     random_order,
 )
 from sfumato.engines.embedded.shuffle import Order, Spill, SpillFile, stable_order
-from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.encoding import Encoder, SensitiveRows, changed_table
 from sfumato.engines.rows.mapping import WORD, Beside, decoded
-from sfumato.engines.rows.selection import SensitiveRows, changed_table
 from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sfumato.engines.base import ahead, side_by_side
 from sfumato.engines.embedded.shuffle import Place, SpillFile, stable_order
-from sfumato.engines.rows.selection import changed_table
+from sfumato.engines.rows.encoding import changed_table
 from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.bucket_deal import Deal, Runs
 from sfumato.values.randomness import SecretKey, Step

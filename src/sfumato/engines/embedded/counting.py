@@ -18,9 +18,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.engines.base import RecordKey, Source, ahead, key_bytes
-from sfumato.engines.rows.encoding import Encoder, fitted, in_order, new_encoder
+from sfumato.engines.rows.encoding import (
+    Encoder,
+    complete_rows,
+    dropping,
+    fitted,
+    in_order,
+    needed_to_draw,
+    new_encoder,
+    person_words,
+)
 from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import complete_rows, dropping, needed_to_draw, person_words
 from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text

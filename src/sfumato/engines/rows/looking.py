@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from sfumato.engines.base import BATCH_ROWS, Source
 from sfumato.engines.embedded.counting import not_nan, plain_kind, recoding_notes, run, salt
-from sfumato.engines.rows.encoding import fitted, new_encoder
+from sfumato.engines.rows.encoding import complete_rows, dropping, fitted, new_encoder
 from sfumato.engines.rows.mapping import checking_encoder, positioned
-from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError
 from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.arrow import from_numpy, is_text

@@ -12,10 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.base import RESERVED, Batch, RecordKey, Source, ahead
-from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
-from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.engines.rows.encoding import (
+    Encoder,
+    Refusal,
+    complete_rows,
+    dropping,
+    first_row,
+    fitted,
+    new_encoder,
+    number_type,
+)
 from sfumato.errors import TableError
-from sfumato.values.arrays import BoolArray, CodeArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.arrow import first_null, from_numpy, from_text
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.mechanism import LABEL, Mechanism
@@ -25,6 +33,9 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The first day of the year 1 and the last of the year 9999, from 1 January 1970."""
 MOST_FILES = 1 << 32
 """Of a table: beyond that the words of the next mechanism begin."""
+
+CHECKS = 1 << 40
+"""The stream of words that the values of the first mechanism are hashed with; the next one's follows."""
 
 Beside = Callable[[Batch], dict[str, npt.NDArray[Any]]]
 """Gives numbers of each row of a batch, by the names of their columns."""
@@ -240,3 +251,42 @@ def _plain(column: Any) -> Any:
     if not pa.types.is_string(kind.value_type):
         return column.cast(kind.value_type)
     return column.cast(pa.dictionary(pa.int32(), pa.string()))
+
+
+# --- whether the rows that are published have the values that were counted --------------------------------------------
+#
+# A secret sum over both is compared at the end. Every value x of mechanism k has a secret 64-bit word h_k(x). Over all
+# rows the words add up to
+#
+#     sum of h_k(x) over rows and mechanisms  =  sum of counts_k(x) h_k(x)          modulo 2^64
+#
+# if the counts are those that were planned for. Other counts have the same sum with a probability of about 2^-64.
+
+
+def hash_of_counts(key: SecretKey, counts: Sequence[IntArray]) -> int:
+    """Return what the words of all rows' values add up to, if there are so many of each value of each mechanism."""
+    words = value_words(key, [of_one.size for of_one in counts])
+    sums = (int(np.vdot(each, of_one.astype(np.uint64))) for each, of_one in zip(words, counts, strict=True))
+    return sum(sums) % (1 << 64)
+
+
+def value_words(key: SecretKey, sizes: Sequence[int]) -> list[WordArray]:
+    """Return the secret word of each value, for domains of these sizes."""
+    return [key.words(Step.HASH, CHECKS + number, 0, size) for number, size in enumerate(sizes)]
+
+
+class SeenValues:
+    """Adds up the words of the values of rows that pass, into `total` where one is given."""
+
+    def __init__(self, key: SecretKey, sizes: Sequence[int], total: WordArray | None = None) -> None:
+        self._words = value_words(key, sizes)
+        self._total = np.zeros(1, dtype=np.uint64) if total is None else total
+
+    def __call__(self, number: int, codes: CodeArray) -> None:
+        """Add the values of some rows, as codes of the mechanism of this number."""
+        np.add(self._total, self._words[number].take(codes).sum(dtype=np.uint64), out=self._total)
+
+    @property
+    def hash(self) -> int:
+        """What they add up to."""
+        return int(self._total[0])

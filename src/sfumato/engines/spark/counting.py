@@ -30,9 +30,8 @@ from sfumato.engines.embedded.counting import (
     recoding_notes,
     salt,
 )
-from sfumato.engines.rows.encoding import Encoder, new_encoder, sources
+from sfumato.engines.rows.encoding import Encoder, dropping, new_encoder, sources
 from sfumato.engines.rows.looking import SAMPLE, PublishedRows, seen_in
-from sfumato.engines.rows.selection import dropping
 from sfumato.engines.spark.selection import complain, complete, with_drawn
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import DRAWN, Addressed, TaskSource, collected, in_arrow, mapped, told

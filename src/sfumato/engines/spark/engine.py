@@ -13,10 +13,8 @@ from sfumato.engines.base import Publication, Rows, Written
 from sfumato.engines.deal.allocation import dealt
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
-from sfumato.engines.rows.counted import hash_of_counts
-from sfumato.engines.rows.encoding import Refusal
-from sfumato.engines.rows.mapping import integer_types, missing_values
-from sfumato.engines.rows.selection import changed_table
+from sfumato.engines.rows.encoding import Refusal, changed_table
+from sfumato.engines.rows.mapping import hash_of_counts, integer_types, missing_values
 from sfumato.engines.spark.counting import count_sensitive, group_sizes, see
 from sfumato.engines.spark.grouping import TwoTables
 from sfumato.engines.spark.mapping import DealtRows, MapRows, Order, write_in_order, write_shuffled

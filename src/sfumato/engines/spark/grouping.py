@@ -25,8 +25,8 @@ import pyarrow as pa
 from sfumato.engines.base import RESERVED, BucketsWritten, Written
 from sfumato.engines.deal.anatomy import Types, in_arrow, separated
 from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
+from sfumato.engines.rows.encoding import SensitiveRows, changed_table, complete_columns
 from sfumato.engines.rows.mapping import WORD
-from sfumato.engines.rows.selection import SensitiveRows, changed_table, complete_columns
 from sfumato.engines.spark.mapping import NUMBER, MapRows
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import NO_KEY, Task, TaskSource, at_once, collected, joined, mapped, numbers

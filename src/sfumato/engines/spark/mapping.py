@@ -19,9 +19,8 @@ import pyarrow as pa
 from sfumato.engines.base import RESERVED, Batch, RecordKey, key_bytes
 from sfumato.engines.deal.allocation import Labels, Picked, Rows, dealing_stream
 from sfumato.engines.deal.buckets import part_of
-from sfumato.engines.rows.counted import SeenValues
-from sfumato.engines.rows.mapping import WORD, Beside, RowMapper
-from sfumato.engines.rows.selection import SensitiveRows, complete_columns
+from sfumato.engines.rows.encoding import SensitiveRows, complete_columns
+from sfumato.engines.rows.mapping import WORD, Beside, RowMapper, SeenValues
 from sfumato.engines.spark.selection import with_drawn
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, NO_KEY, Addressed, TaskSource, collected, mapped, numbers

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.engines.base import RecordKey, key_bytes, missing_identifier
-from sfumato.engines.rows.encoding import Encoder, Refusal
+from sfumato.engines.rows.encoding import (
+    Encoder,
+    Refusal,
+    changed_table,
+    complete_rows,
+    dropping,
+    needed_to_draw,
+    person_words,
+)
 from sfumato.engines.rows.mapping import checking_encoder, missing_values
 from sfumato.engines.rows.recoding import Unfit
-from sfumato.engines.rows.selection import changed_table, complete_rows, dropping, needed_to_draw, person_words
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import (
     DRAWN,

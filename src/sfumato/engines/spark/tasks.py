@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sfumato import errors
 from sfumato.engines.base import RESERVED, Numbering, by_file
-from sfumato.engines.rows.selection import changed_table
+from sfumato.engines.rows.encoding import changed_table
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
 from sfumato.release.spark_session import quietly
 from sfumato.values.arrays import IntArray, Progress, WordArray

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.base import RESERVED, FilesWritten
-from sfumato.engines.embedded.writing import kept_memory, write_file
+from sfumato.engines.embedded.engine import kept_memory, write_file
 from sfumato.engines.rows.mapping import WORD
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once, collected, in_arrow, mapped

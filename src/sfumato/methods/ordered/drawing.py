@@ -10,16 +10,16 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.notes import some
 from sfumato.methods.perturbation import Drawing, sets_beside
 from sfumato.methods.perturbed import TIGHT, PerturbationFigures
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.bound import of_each
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
-from sfumato.values.sets import of_each
+from sfumato.values.text import some
 
 NOISE_BITS = range(52, 19, -1)
 

@@ -12,7 +12,6 @@ import numpy as np
 from sfumato.claims.claim import percent
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.plan import Plan
 from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
@@ -26,8 +25,9 @@ from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_p
 from sfumato.methods.response.solver import solve
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import NO_BOUND, Mechanism, epsilon_of
-from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.profile import Profile, counts_hash, domain_notes
 from sfumato.values.requirement import Requirement, RiskLimit, exact
+from sfumato.values.text import some
 
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""

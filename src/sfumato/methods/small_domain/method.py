@@ -14,7 +14,6 @@ from sfumato.claims.single_columns import Belief, beliefs
 from sfumato.claims.sub_tables import tells_composition
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.method import Method, Probability, between
-from sfumato.methods.notes import some
 from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.small_domain.figures import AloneFigures, PartitionFigures
@@ -26,6 +25,7 @@ from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 from sfumato.values.profile import RARE, Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RhoPrivacy, exact
+from sfumato.values.text import some
 
 
 class SmallDomain(Method):

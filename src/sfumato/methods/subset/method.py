@@ -31,11 +31,11 @@ from sfumato.methods.staircase import effective
 from sfumato.methods.subset.design import best_subset
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.bound import of_each, strictest_gamma
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.deck import MOST_CARDS, DeckMatrix
 from sfumato.values.mechanism import MOST_LISTED, Bound, Form
 from sfumato.values.profile import Profile
-from sfumato.values.sets import of_each, strictest_gamma
 
 if TYPE_CHECKING:
     from sfumato.methods.subset.graded_deck import GradedDeck

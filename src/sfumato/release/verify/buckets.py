@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from sfumato.claims.buckets import BucketCounts
 from sfumato.claims.claim import Check, needs_audit, outcome
-from sfumato.release.folder import ReleaseFolder
+from sfumato.release.folder import ReleaseFolder, connected, quoted
 from sfumato.release.manifest import GroupsPart, Manifest
-from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.claims.claim import Check, needs_audit, outcome
-from sfumato.release.folder import ReleaseFolder
+from sfumato.release.folder import ReleaseFolder, connected, quoted, runs_of_columns
 from sfumato.release.manifest import Manifest
-from sfumato.release.reading import connected, quoted, runs_of_columns
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism, SubTable
@@ -32,29 +31,6 @@ MOST_VALUES = 10_000
 
 TIMES = ("timestamp", "time", "duration")
 ROWS_AT_ONCE = 1 << 16
-
-
-def matrices(mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
-    """Tell how many columns of integers there are; to read them was to check them."""
-    if mechanisms:
-        tables = [table for mechanism in mechanisms for table in mechanism.tables]
-        columns = sum(table.matrix.size for table in tables)
-        of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
-        of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
-        yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
-
-
-def epsilons(manifest: Manifest, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
-    """The matrices must have the stated epsilon."""
-    for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
-        stated, real = part.epsilon, mechanism.epsilon
-        same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
-        yield outcome(
-            _of("epsilon", mechanism, mechanisms),
-            same,
-            f"{_shown(stated)}, as stated.",
-            f"{_shown(real)}, not {_shown(stated)}.",
-        )
 
 
 def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str:
@@ -294,7 +270,3 @@ def unseen(manifest: Manifest, of_claim: list[Check]) -> Iterator[Check]:
     if not manifest.data.shuffled:
         yield needs_audit("row order", "That the order of the rows tells nothing of the sensitive value.")
     yield needs_audit("other columns", "That no untouched column predicts the sensitive value.")
-
-
-def _shown(x: float | None) -> str:
-    return "infinite" if x is None or math.isinf(x) else f"{x:.6g}"

@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.claims.claim import Check, outcome
-from sfumato.release.folder import ReleaseFolder
-from sfumato.release.reading import connected, quoted, runs_of_columns
+from sfumato.release.folder import ReleaseFolder, connected, quoted, runs_of_columns
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.chance import Tallies, joined

@@ -7,6 +7,8 @@ drawn with matrices (`drawn`), or dealt to buckets (`buckets`); shuffled rows mu
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +20,14 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.card import Card
-from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
+from sfumato.claims.claim import Card, Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
 from sfumato.release.certificate import Certificate
 from sfumato.release.folder import (
     MANIFEST_NAME,
     OWN_NAMES,
     README_NAME,
+    SIGNATURE_NAME,
     ReleaseFolder,
     file_sha256,
     manifest_seal,
@@ -35,16 +37,17 @@ from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
-from sfumato.release.signature import PublicKey
+from sfumato.release.signature import PublicKey, read_signature
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
-from sfumato.release.verify.signature import signature_checks
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
+from sfumato.values.mechanism import Mechanism
 
 SHOWN = 5
+SIGNATURE = "signature"
 SECRET_KEY = "secret key"
 """The check that a release from a test seed fails, and may fail."""
 NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
@@ -144,7 +147,7 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
     except UNREADABLE as problem:
         yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
         return
-    yield from drawn.matrices(stated.mechanisms)
+    yield from _matrices(stated.mechanisms)
     try:
         claim = manifest.claim
     except UNREADABLE as problem:
@@ -153,10 +156,37 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
         yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
         yield from claim.checks(stated)
-    yield from drawn.epsilons(manifest, stated.mechanisms)
+    yield from _epsilons(manifest, stated.mechanisms)
     how = "Dealt by" if manifest.in_buckets else "Drawn from"
     secret = manifest.status == "release"
     yield outcome(SECRET_KEY, secret, f"{how} a secret key.", f"{how} a test seed: not for release.")
+
+
+def _matrices(mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+    """Tell how many columns of integers there are; to read them was to check them."""
+    if mechanisms:
+        tables = [table for mechanism in mechanisms for table in mechanism.tables]
+        columns = sum(table.matrix.size for table in tables)
+        of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
+        of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
+        yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
+
+
+def _epsilons(manifest: Manifest, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+    """The matrices must have the stated epsilon."""
+    for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
+        stated, real = part.epsilon, mechanism.epsilon
+        same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
+        yield outcome(
+            "epsilon" if len(mechanisms) == 1 else f"epsilon of {mechanism.domain.name}",
+            same,
+            f"{_shown(stated)}, as stated.",
+            f"{_shown(real)}, not {_shown(stated)}.",
+        )
+
+
+def _shown(x: float | None) -> str:
+    return "infinite" if x is None or math.isinf(x) else f"{x:.6g}"
 
 
 def _published(manifest: Manifest) -> Published:
@@ -295,6 +325,33 @@ def _seal(release: ReleaseFolder) -> Iterator[Check]:
             seal in path.read_text(encoding="utf-8", errors="replace"),
             "It is the one that the README was written with.",
             "It is not the one that the README was written with: one of the two was changed.",
+        )
+
+
+# --- who signed them --------------------------------------------------------------------------------------------------
+
+
+def signature_checks(release: ReleaseFolder, signer: PublicKey | None) -> Iterator[Check]:
+    """Yield whether the signer signed the manifest; without one, that there is a signature, if there is."""
+    if not os.path.lexists(release.folder / SIGNATURE_NAME):
+        if signer:
+            yield Check(SIGNATURE, "fails", f"The release is not signed: it has no {SIGNATURE_NAME}.")
+        return
+    found = read_signature(release.folder)
+    if found is None:
+        yield Check(SIGNATURE, "fails", f"{SIGNATURE_NAME} is not a signature of version 1.")
+    elif signer is None:
+        told = f"Signed, not checked: pass --signer PUBLICKEY. It says that its key is {found.fingerprint}."
+        yield Check(SIGNATURE, "not checked", told)
+    elif found.fingerprint != signer.fingerprint:
+        told = f"Signed by another key, it says {found.fingerprint}; the signer's is {signer.fingerprint}."
+        yield Check(SIGNATURE, "fails", told)
+    else:
+        yield outcome(
+            SIGNATURE,
+            signer.signed(release.folder, found),
+            f"Signed by the key {signer.fingerprint}.",
+            f"The key {signer.fingerprint} did not sign this: the manifest was changed since, or the signature.",
         )
 
 

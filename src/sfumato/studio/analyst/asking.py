@@ -21,7 +21,7 @@ from sfumato.analyst.ask.where import is_number
 from sfumato.analyst.randomized.figures import hidden_columns
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
-from sfumato.release.reading import manifest_types, quoted
+from sfumato.release.folder import manifest_types, quoted
 from sfumato.studio.analyst.calls import Call
 
 USUAL = {"target": "table", "level": "95", "method": "inverse", "of": "all", "normaliser": "second", "chance": "80"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sfumato.release.folder import type_of
 from sfumato.release.manifest import Manifest
-from sfumato.release.reading import type_of
 from sfumato.release.readme import TREATMENTS
 from sfumato.values.attributes import label
 from sfumato.values.number_texts import Holds
