@@ -103,7 +103,7 @@ for (let node; (node = nodes.nextNode()); ) {
 }
 cut
 """
-"""Words of tables that begin in one line and end in another; with a hyphen, or of over 14 letters, they may give way."""
+"""Words of tables that begin in one line and end in another; with a hyphen, or over 14 letters, they may give way."""
 
 
 @pytest.mark.parametrize("name", ["start", "answer", "association", "power", "verify"])
