@@ -13,15 +13,13 @@ import tempfile
 import time
 import traceback
 import warnings
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import typer.main
-
 from sfumato import errors
 from sfumato.cli.main import main
+from tests.faults.injected import build_commands_once
 from tests.fuzz.targets import TARGETS, Case, Command
 from tests.fuzz.watch import outside, watched
 
@@ -40,11 +38,6 @@ def _keep_unforeseen() -> None:
         return plain(problem)
 
     errors.InternalError.of = of  # type: ignore[method-assign]
-
-
-def _build_commands_once() -> None:
-    """Let typer keep the commands that it would build from our functions at each call: most of a case's time."""
-    typer.main.get_command = cache(typer.main.get_command)
 
 
 def run(command: Command) -> tuple[int, str, str]:
@@ -135,7 +128,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _keep_unforeseen()
-    _build_commands_once()
+    build_commands_once()
     warnings.simplefilter("always")
     for line in sys.stdin:
         target, number, seed = json.loads(line)
