@@ -31,7 +31,9 @@ import typer.main
 
 SHIM = Path(__file__).with_name("shim.c")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
-OPEN, CREATE, READ, WRITE, SYNC, NAME, REMOVE, MAKE, CUT = (1 << bit for bit in range(9))
+OPEN, CREATE, READ, WRITE, SYNC, NAME, REMOVE, MAKE, CUT, START, CLOCK = (1 << bit for bit in range(11))
+CALLS = START - 1
+"""All calls on files."""
 CHANGES = CREATE | WRITE | SYNC | NAME | MAKE | CUT
 SECONDS = 120
 """After which a run that does not end is ended: it hangs."""
@@ -47,7 +49,7 @@ class Fault:
 
 
 FAULTS = {
-    "kill": Fault(-1, (1 << 9) - 1),
+    "kill": Fault(-1, CALLS),
     "torn write": Fault(-3, WRITE),
     "short": Fault(-2, READ | WRITE),
     "full disk": Fault(errno.ENOSPC, CHANGES, lasting=True),
@@ -57,8 +59,18 @@ FAULTS = {
     "not allowed": Fault(errno.EACCES, OPEN | CREATE | NAME | MAKE | REMOVE),
     "too many files": Fault(errno.EMFILE, OPEN | CREATE),
     "interrupted call": Fault(errno.EINTR, OPEN | CREATE | READ | WRITE | SYNC),
+    "read-only disk": Fault(errno.EROFS, CHANGES | REMOVE, lasting=True),
+    "folder removed": Fault(-4, CALLS),
+    "hangup": Fault(-100 - signal.SIGHUP, CALLS),
+    "interrupt": Fault(-100 - signal.SIGINT, CALLS),
+    "polite kill": Fault(-100 - signal.SIGTERM, CALLS),
 }
 KILLS = ("kill", "torn write")
+SIGNALS = ("hangup", "interrupt", "polite kill")
+COUNT_THREADS = Fault(0, START)
+NO_THREADS = Fault(errno.EAGAIN, START, lasting=True)
+CLOCK_JUMPS = Fault(0, CLOCK)
+"""Ahead and back by turns, `step` days each time that the time of day is asked for."""
 
 
 @dataclass(frozen=True)

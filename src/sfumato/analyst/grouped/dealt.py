@@ -242,6 +242,8 @@ def _parts(connection: Any, groups: GroupsPart, domain: SensitiveDomain, stratum
 def _codes(columns: Sequence[Any], domain: SensitiveDomain) -> IntArray:
     """Return group (from 0), value and count of each line."""
     group, *parts, count = columns
+    if group.null_count or count.null_count:
+        raise changed("lines without a group or a count in its table of groups")
     value = domain.join([part_codes(domain, k, part).astype(np.int32) for k, part in enumerate(parts)])
     return np.stack([np.asarray(group).astype(np.int64) - 1, value, np.asarray(count)]).astype(np.int64)
 
