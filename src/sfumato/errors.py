@@ -11,6 +11,7 @@
     │   ├── PlanMismatch        table or policy are not the ones that were signed off
     │   ├── OutOfSpace          the disk is full
     │   └── JobFailed           a cluster could not do it, for reasons of its own
+    ├── Interrupted           a signal came when the release was there already   exit code 130
     └── InternalError         a mistake of this program                          exit code 70
 
 Every error says what is wrong, with the values, and ends in a hint of what to do.
@@ -38,6 +39,14 @@ class SfumatoError(Exception):
 
 class UsageError(SfumatoError):
     """The call, the policy or the input is wrong."""
+
+
+def no_more_threads() -> UsageError:
+    """Return what is said where the system starts no thread."""
+    return UsageError(
+        "The system lets this process start no more threads.",
+        "Raise the limit on processes (ulimit -u), or the container's limit on them, and try again.",
+    )
 
 
 class PolicyError(UsageError):
@@ -76,6 +85,12 @@ class OutOfSpace(CannotMeet):
 
 class JobFailed(CannotMeet):
     """A Spark job did not end well, for a reason that is not the table's or the plan's."""
+
+
+class Interrupted(SfumatoError):
+    """A signal that came too late to keep a release from appearing."""
+
+    exit_code = 130
 
 
 class InternalError(SfumatoError):

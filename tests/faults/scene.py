@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
@@ -18,14 +19,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.cli.main import INTERRUPTED
 from sfumato.release.formats.parquet import COMPRESSED, Thrift, _decompressed
-from tests.faults.injected import FAULTS, KILLS, Ended, Runs
+from tests.faults.injected import FAULTS, KILLS, SIGNALS, Ended, Runs
 from tests.golden.cases import CASES, FILES, KEY_FILE, Case, table
 
 PLANTED = b"ZqOriginal"
 """Begins every value that must never leave the table: identifiers, record keys, columns that are left out."""
 OURS = (0, 1, 2)
 """Exit codes with which a command may end that was not killed."""
+CPU = "processor seconds"
+"""A limit at which the system ends a process."""
 PUBLISHED = (
     "uniform", "uniform, record key and key file", "uniform, tolerance, one row of a person", "subset, sets",
     "subset, cards", "ranges", "plateau", "geometric", "fine-grain", "fine-grain, least error", "small-domain",
@@ -101,9 +105,17 @@ def lay_out(folder: Path, case: Case, format: str = "parquet", rows: int = 600) 
 
 def broken(runs: Runs, scene: Scene, fault: str, step: int) -> tuple[list[str], Ended]:
     """Run the scene with a fault; return what does not hold afterwards, and how it ended. The scene is as before."""
+    return judged(runs, scene, fault, lambda: runs.run(scene.arguments, scene.folder, FAULTS[fault], step))
+
+
+def judged(runs: Runs, scene: Scene, fault: str, run: Callable[[], Ended]) -> tuple[list[str], Ended]:
+    """Run the scene in a way of one's own; return what does not hold afterwards, and how it ended."""
     before = scene.inputs
-    ended = runs.run(scene.arguments, scene.folder, FAULTS[fault], step)
-    found = [*_ending(fault, ended), *_remains(runs, scene, before, ended)]
+    ended = run()
+    (scene.folder / "out").mkdir(mode=0o700, exist_ok=True)  # it may have been removed
+    found = [*_ending(fault, ended), *_remains(runs, scene, before, ended, fault)]
+    if fault in SIGNALS:
+        found += _left(scene)
     if set(scene.inputs) != set(before) or any((scene.folder / "out").iterdir()):
         found += _again(runs, scene, before)
     restore(scene)
@@ -118,11 +130,11 @@ def restore(scene: Scene) -> None:
 
 
 def _ending(fault: str, ended: Ended) -> Iterator[str]:
-    if ended.code == -9 and fault in KILLS:
+    if (ended.code == -signal.SIGKILL and fault in KILLS) or (ended.code == -signal.SIGXCPU and fault == CPU):
         return
-    if ended.code not in OURS:
+    if ended.code not in (*OURS, *((INTERRUPTED,) if fault in SIGNALS else ())):
         yield f"ended with {ended.code}, saying {ended.told[-600:]!r}"
-    if ended.code and not re.search(r"^\w+:\s+\S", ended.told, re.MULTILINE):
+    if ended.code and not re.search(r"^(\w+:\s+\S|Interrupted: )", ended.told, re.MULTILINE):
         yield f"ended with {ended.code} and no sentence"
     if "Traceback" in ended.told:
         yield f"a traceback: {ended.told[-600:]!r}"
@@ -130,14 +142,15 @@ def _ending(fault: str, ended: Ended) -> Iterator[str]:
         yield "an original value was told"
 
 
-def _remains(runs: Runs, scene: Scene, before: dict[str, str], ended: Ended) -> Iterator[str]:
+def _remains(runs: Runs, scene: Scene, before: dict[str, str], ended: Ended, fault: str) -> Iterator[str]:
     after, target = scene.inputs, scene.folder / scene.target
     if any(after.get(name) != before[name] for name in before):
         yield "an input was changed"
     is_there = os.path.lexists(target)
-    if ended.code == 0 and not is_there:
+    if ended.code == 0 and not is_there and fault != "folder removed":  # that can come after the last call
         yield "it said that it went well, and there is nothing"
-    if is_there and re.search("nothing was (published|written)", ended.told, re.IGNORECASE):
+    is_told = "nothing was (published|written)" if target.is_dir() else "nothing was written"
+    if is_there and re.search(is_told, ended.told, re.IGNORECASE):
         yield f"it said that nothing was published, and there is something: {ended.told[-300:]!r}"
     if is_there and target.is_dir():
         checked = runs.run(("verify", scene.target), scene.folder)
@@ -154,6 +167,14 @@ def _remains(runs: Runs, scene: Scene, before: dict[str, str], ended: Ended) -> 
             yield f"an original value is in {name}"
         if name not in before and not name.startswith(scene.target) and is_open(path, scene.folder):
             yield f"others can read {name}"
+
+
+def _left(scene: Scene) -> Iterator[str]:
+    """Tell what is left after a signal that lets a run tidy up: but for a temporary folder that was just made."""
+    left = [path.name for path in (scene.folder / "out").iterdir() if path != scene.folder / scene.target]
+    left += [path.name for path in (scene.folder / "tmp").rglob("*") if path.is_file()]
+    if left:
+        yield f"it left {left}"
 
 
 def _parses(parse: Callable[[str], Any], text: str) -> bool:

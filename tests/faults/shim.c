@@ -1,11 +1,14 @@
 /* Stands between a process and the C library, counts the calls on files below a folder, and lets one of them go wrong.
 
    Preloaded (LD_PRELOAD), so that files that Arrow and DuckDB write are met too. Nothing is counted before faults_arm.
+   Where that is asked for it counts threads that are started in place of calls on files, or lets the clock jump.
 */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,11 +17,18 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
-enum kind { OPEN = 1, CREATE = 2, READ = 4, WRITE = 8, SYNC = 16, NAME = 32, REMOVE = 64, MAKE = 128, CUT = 256 };
-enum fault { KILL = -1, SHORT = -2, TORN = -3 }; /* else an errno; TORN: half of a write, then death */
+enum kind {
+    OPEN = 1, CREATE = 2, READ = 4, WRITE = 8, SYNC = 16, NAME = 32, REMOVE = 64, MAKE = 128, CUT = 256,
+    START = 512, /* of a thread */
+    CLOCK = 1024
+};
+enum fault { KILL = -1, SHORT = -2, TORN = -3, GONE = -4, SIGNAL = -100 };
+/* else an errno; TORN: half of a write, then death; GONE: the subfolder `out` is removed; SIGNAL - n: signal n */
 
 struct seen {
     long calls;      /* counted so far, of all processes that share this */
@@ -59,11 +69,24 @@ static int is_watched(int folder, const char *path) {
     return below(found);
 }
 
+static int remove_one(const char *path, const struct stat *is, int what, struct FTW *where) {
+    (void)is, (void)what, (void)where;
+    return remove(path), 0;
+}
+
+static void remove_out(void) {
+    char out[4200];
+    snprintf(out, sizeof out, "%sout", watched);
+    armed = 0; /* what this does itself is no call of the run */
+    nftw(out, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    armed = 1;
+}
+
 /* Count a call; whether it has to go wrong. A call of another kind than is asked for lets the next one go wrong. */
 static int goes_wrong(enum kind kind, const char *name, int folder, const char *path) {
     int before = errno, wrong;
     long number;
-    if (!is_watched(folder, path)) {
+    if ((kind != START && !is_watched(folder, path)) || (kind == START) != !!(kinds & START) || !armed) {
         errno = before;
         return 0;
     }
@@ -79,6 +102,8 @@ static int goes_wrong(enum kind kind, const char *name, int folder, const char *
         snprintf(seen->where, sizeof seen->where, "call %ld: %s %s %s", number, name, found, path ? path : "");
     }
     if (wrong && fault == KILL) kill(getpid(), SIGKILL);
+    if (wrong && fault == GONE) remove_out();
+    if (wrong && fault <= SIGNAL) kill(getpid(), SIGNAL - fault);
     errno = before;
     return wrong;
 }
@@ -177,7 +202,7 @@ READS(pread64, at)
         REAL(ssize_t, name, int, const void *, size_t __VA_OPT__(, off_t)); \
         if (goes_wrong(WRITE, #name, file, NULL)) { \
             if (fault > 0) FAIL(-1); \
-            if (size > 1) size /= 2; \
+            if ((fault == SHORT || fault == TORN) && size > 1) size /= 2; \
             if (fault == TORN) { real(file, from, size __VA_OPT__(, at)); kill(getpid(), SIGKILL); } \
         } \
         return real(file, from, size __VA_OPT__(, at)); \
@@ -216,3 +241,36 @@ ON_FILE(fdatasync, SYNC)
     }
 CUTS(ftruncate)
 CUTS(ftruncate64)
+
+/* --- threads, and the time of day -------------------------------------------------------------------------------- */
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *given) {
+    REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (WRONG(START, -1, NULL)) return fault;
+    return real(thread, how, body, given);
+}
+
+/* Years ahead and back by turns, from the first time that it is asked for: `step` is how many days. */
+static long jumped(void) {
+    if (!armed || !(kinds & CLOCK)) return 0;
+    return (__atomic_add_fetch(&seen->injected, 1, __ATOMIC_SEQ_CST) % 2 ? 1 : -1) * step * 86400;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    REAL(int, clock_gettime, clockid_t, struct timespec *);
+    int ended = real(clock, now);
+    if (!ended && clock == CLOCK_REALTIME) now->tv_sec += jumped();
+    return ended;
+}
+int gettimeofday(struct timeval *now, void *zone) {
+    REAL(int, gettimeofday, struct timeval *, void *);
+    int ended = real(now, zone);
+    if (!ended) now->tv_sec += jumped();
+    return ended;
+}
+time_t time(time_t *now) {
+    struct timespec exact;
+    clock_gettime(CLOCK_REALTIME, &exact);
+    if (now) *now = exact.tv_sec;
+    return exact.tv_sec;
+}

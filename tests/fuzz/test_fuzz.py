@@ -10,22 +10,16 @@ import pytest
 
 from sfumato import errors
 from tests.conftest import slow
-from tests.faults.recorded import Suite, record
+from tests.faults.recorded import record
 from tests.fuzz import seeds, worker
 from tests.fuzz.__main__ import CORPUS
 from tests.fuzz.mutate import KINDS, mutated
-from tests.fuzz.running import cases, cause, run
+from tests.fuzz.running import SUITE, cases, cause, run
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watch import outside, watched
 
 KEPT = sorted(path.relative_to(CORPUS) for path in CORPUS.rglob("*") if path.is_file())
 FULL = 100_000
-SUITE = Suite(
-    "fuzzing",
-    "a changed file or question: policy, plan, manifest, data, table, prior, key, SQL, formula, record",
-    "an answer or a sentence within 10 s and 1 GB, nothing written elsewhere; what is published verifies",
-    "pytest -m slow tests/fuzz",
-)
 MOST_COMMANDS = 9
 """That a target has."""
 
@@ -113,6 +107,10 @@ def test_a_process_that_takes_too_long_is_ended(made: Path, monkeypatch: pytest.
     done, found = run(made, iter([("hierarchy", 1, 1)]))
     assert done == 1
     assert "ended after" in found[0].problem
+
+
+def test_no_case_is_begun_when_the_time_is_over(made: Path) -> None:
+    assert run(made, cases(3, 1, ["key"]), until=time.monotonic()) == (0, [])
 
 
 def test_findings_of_one_cause_are_one() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from sfumato import errors
 from sfumato.cli.main import main
+from tests.faults.injected import build_commands_once
 from tests.fuzz.targets import TARGETS, Case, Command
 from tests.fuzz.watch import outside, watched
 
@@ -127,6 +128,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _keep_unforeseen()
+    build_commands_once()
     warnings.simplefilter("always")
     for line in sys.stdin:
         target, number, seed = json.loads(line)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from sfumato.errors import CannotMeet, InternalError, SfumatoError, UsageError
+from sfumato.errors import CannotMeet, InternalError, Interrupted, SfumatoError, UsageError, no_more_threads
 from sfumato.show.terminal import is_unicode, json_text, line_width, say
 
 if TYPE_CHECKING:
@@ -236,31 +238,52 @@ def fail(problem: SfumatoError, as_json: bool) -> int:
 
 @contextmanager
 def ended_cleanly() -> Iterator[None]:
-    """Let a polite kill (SIGTERM, SIGHUP) unwind like ctrl-C, so that nothing half-written stays."""
+    """Let polite signals unwind, so that nothing half-written stays.
+
+    Also ctrl-C (SIGINT): a library that is interrupted by Python's own handler may make another error of it.
+    """
 
     def unwind(number: int, frame: FrameType | None) -> None:
         interrupted.append(number)
         raise KeyboardInterrupt
 
     interrupted: list[int] = []
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # one that is ignored stays so: nohup asks for it
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
             signal.signal(getattr(signal, name), unwind)
     try:
         yield
+    except Interrupted:
+        raise
     except Exception:
         if interrupted:  # a module that was being loaded made another error of it
             raise KeyboardInterrupt from None
         raise
 
 
+@contextmanager
+def told_if_published(release: Path) -> Iterator[None]:
+    """Say of a release that was not there before that a signal came too late for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not os.path.lexists(release):
+            raise
+        raise Interrupted(
+            f"The release {str(release)!r} was published before the signal came, and is whole.",
+            f"Check it with `sfumato verify {shlex.quote(str(release))}`. Do not publish the table a second time.",
+        ) from None
+
+
 def as_ours(problem: Exception) -> SfumatoError:
     """Return what went wrong as an error of ours: of the input where that is known, else of this program."""
-    if isinstance(problem, MemoryError):
+    if isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryException":  # DuckDB's
         return CannotMeet(
             "Memory ran out; nothing was published.", "Close other programs, or ask for less: fewer columns or groups."
         )
+    if isinstance(problem, RuntimeError) and "start new thread" in str(problem):
+        return no_more_threads()
     if isinstance(problem, RecursionError):
         return UsageError("A file or a question is nested too deeply.", "Give it as this program writes it.")
     if isinstance(problem, ValueError) and "integer string conversion" in str(problem):

@@ -36,6 +36,7 @@ from sfumato.cli.base import (
     spark_session,
     tell,
     tell_first,
+    told_if_published,
 )
 from sfumato.cli.studio import check_installed, open_page, studio
 from sfumato.errors import SfumatoError, UsageError
@@ -227,7 +228,7 @@ def publish(
     if plan_file is not None and shuffle:
         raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
     check_new(output)
-    with no_core_dump():
+    with told_if_published(output), no_core_dump():
         key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
         signing = SigningKey.load(sign) if sign else None
         with _opened(table, policy, engine, master, conf) as opened:
@@ -236,9 +237,9 @@ def publish(
                 say(made.figures.announced())
             with progress_bar("Publishing", rows_read(made), as_json) as report:
                 release = publish(opened, made, output, key=key, sign=signing, progress=report)
-    signer = signing.public.fingerprint if signing else None
-    told = Publication(output, release.manifest, opened.policy, made.uniqueness, signer)
-    tell_first(told.summary(), told, as_json, details)
+        signer = signing.public.fingerprint if signing else None
+        told = Publication(output, release.manifest, opened.policy, made.uniqueness, signer)
+        tell_first(told.summary(), told, as_json, details)
 
 
 def reproduce(context: typer.Context) -> None:

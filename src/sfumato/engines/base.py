@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from sfumato.errors import TableError, UsageError
+from sfumato.errors import TableError, no_more_threads
 from sfumato.release.formats import FormatName
 from sfumato.values.arrays import CodeArray, IntArray, Progress, WordArray
 from sfumato.values.arrow import first_null
@@ -343,7 +343,4 @@ def _start(thread: threading.Thread) -> None:
     try:
         thread.start()
     except RuntimeError:
-        raise UsageError(
-            "The system lets this process start no more threads.",
-            "Raise the limit on processes (ulimit -u), or the container's limit on them, and try again.",
-        ) from None
+        raise no_more_threads() from None

@@ -198,10 +198,10 @@ class BucketFigures(Figures):
             claim=BucketClaim(
                 method=raw["method"],
                 assurance=raw["assurance"],
-                sensitive=tuple(raw["sensitive"]),
+                sensitive=restored(tuple[str, ...], raw["sensitive"]),
                 at_most=Fraction(raw["at_most"]),
                 variant=raw["variant"],
-                attribute_sets=tuple(map(tuple, raw["attribute_sets"])),
+                attribute_sets=restored(tuple[tuple[str, ...], ...], raw["attribute_sets"]),
                 prior=raw["prior"],
                 always=raw["always"],
             ),

@@ -83,8 +83,13 @@ def _locked(parent: Path, prefix: str) -> Iterator[Path]:
     try:
         yield own
     finally:
-        shutil.rmtree(own, ignore_errors=True)
-        os.close(handle)
+        try:
+            _remove(own)
+        except KeyboardInterrupt:  # once more: nothing is left after a polite signal
+            _remove(own)
+            raise
+        finally:
+            os.close(handle)
 
 
 def _begun(parent: Path, prefix: str) -> tuple[Path, int]:
@@ -101,11 +106,18 @@ def _begun(parent: Path, prefix: str) -> tuple[Path, int]:
             (own / "release").mkdir()
             return own, handle
         except BaseException as problem:
-            shutil.rmtree(own, ignore_errors=True)
+            _remove(own)
             if handle is not None:
                 os.close(handle)
             if not isinstance(problem, FileNotFoundError) or not parent.is_dir():
                 raise
+
+
+def _remove(own: Path) -> None:
+    """Remove a folder, its lock last: until nothing else is left, others must see whose it was."""
+    shutil.rmtree(own / "release", ignore_errors=True)
+    if not os.path.lexists(own / "release"):
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _write_all(handle: int, content: bytes) -> None:
@@ -158,7 +170,7 @@ def remove_abandoned(folder: Path) -> None:
     """Remove what killed runs left that would have made this folder."""
     for left in _halves(folder):
         if left.is_dir() and _is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+            _remove(left)
         else:
             _remove_if_nothing(left)
 

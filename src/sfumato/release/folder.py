@@ -28,6 +28,7 @@ from sfumato.release.manifest import Column, DomainPart, Manifest
 from sfumato.release.parts import FilePart
 from sfumato.values.attributes import Domain
 from sfumato.values.mechanism import BETWEEN
+from sfumato.values.memory import check_room
 from sfumato.values.number_texts import Holds
 from sfumato.values.text import near_file
 
@@ -414,6 +415,7 @@ def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | Non
         "autoload_known_extensions": False,
         "temp_directory": "",
     }
+    check_room()
     database = duckdb.connect(config=nothing_else)
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
     database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle

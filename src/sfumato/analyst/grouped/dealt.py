@@ -210,7 +210,7 @@ def _strata(release: CountedRelease, groups: GroupsPart) -> tuple[IntArray, IntA
     names = groups.dealt_within if is_told else ()
     asked = Counting((quoted(groups.group_column), *map(quoted, names)), (("count(*)", "sum"),))
     group, *cells, rows = fetched(release, asked, "").columns
-    place = np.asarray(group.combine_chunks()).astype(np.int64) - 1
+    place = _numbers(group.combine_chunks()) - 1
     if place.size == 0 or place.min() < 0 or place.max() >= groups.number:
         raise _other_groups()
     cell = distinct([key_of(name, column) for name, column in zip(names, cells, strict=True)], place.size)[1]
@@ -243,7 +243,14 @@ def _codes(columns: Sequence[Any], domain: SensitiveDomain) -> IntArray:
     """Return group (from 0), value and count of each line."""
     group, *parts, count = columns
     value = domain.join([part_codes(domain, k, part).astype(np.int32) for k, part in enumerate(parts)])
-    return np.stack([np.asarray(group).astype(np.int64) - 1, value, np.asarray(count)]).astype(np.int64)
+    return np.stack([_numbers(group) - 1, value, _numbers(count)])
+
+
+def _numbers(column: Any) -> IntArray:
+    """Return the groups or counts of a column; raise if these are none."""
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise changed(f"groups or counts that are missing, or are {column.type} and no whole numbers")
+    return np.asarray(column).astype(np.int64)
 
 
 def _kinds(lines: IntArray, first: int, stratum: IntArray) -> Kinds:

@@ -268,6 +268,8 @@ class _Reader:
 
     def factor(self, tokens: list[_Token]) -> Factor:
         """Return one factor; functions that SQL does not know are taken apart here."""
+        if not tokens:
+            raise UsageError("A function of the formula is given nothing, as in C().", EXAMPLE)
         text = _written(tokens)
         name = tokens[0].text if tokens[0].kind == "word" else ""
         is_call = len(tokens) > 2 and tokens[1].text == "(" and _closes(tokens[1:]) == len(tokens) - 2

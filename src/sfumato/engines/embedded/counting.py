@@ -34,6 +34,7 @@ from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.values.mechanism import MOST_VALUES
+from sfumato.values.memory import check_room
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.recoding import DateBins
@@ -381,6 +382,7 @@ def answered(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> Iterat
     stream = _Stream(batches, kinds)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         config: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder, "threads": THREADS}
+        check_room()
         with duckdb.connect(config=config) as connection:
             connection.execute("SET enable_progress_bar = false")  # it would be printed among the results
             connection.register("rows", stream.reader())
