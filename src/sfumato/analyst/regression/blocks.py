@@ -144,7 +144,7 @@ class Block(BlockSums):
             return None
         pattern = np.arange(self.patterns) if self.cells.pattern is None else self.cells.pattern
         place = np.ravel_multi_index((kind[pattern], number, arrangement.like[pattern]), shape)
-        squares = np.bincount(place, self.cells.squares, minlength=int(np.prod(shape))).reshape(shape)
+        squares = summed_by(place, [self.cells.squares], int(np.prod(shape))).reshape(shape)
         return [
             Kind(outcomes[one][:, None], None if self.used is None else self.used[one][:, None], own, classes.T @ own)
             for one, own in zip(first, squares, strict=True)

@@ -135,6 +135,8 @@ def two_sided(statistic: float) -> float:
 
 def chi_square(name: str, statistic: float, freedom: int) -> Test:
     """Return the test of a statistic that is chi-square; without degrees of freedom there is nothing to reject."""
+    if freedom == 1:  # the square of a standard normal number
+        return Test(name, statistic, freedom, two_sided(math.sqrt(max(statistic, 0.0))))
     return Test(name, statistic, freedom, float(chi_square_tail(statistic, freedom)) if freedom else 1.0)
 
 

@@ -37,6 +37,12 @@ class _Levels:
     lengths: IntArray  # (runs,)
     order: IntArray | None  # (n,) the rows in the order of runs; None where they lie in it
 
+    @cached_property
+    def blocks(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Where a matrix (p, p) has levels by levels, levels by others, and others by others."""
+        levels, others = np.flatnonzero(self.binary), np.flatnonzero(~self.binary)
+        return np.ix_(levels, levels), (levels[:, None], others), np.ix_(others, others)
+
     def sums(self, amount: FloatArray) -> FloatArray:
         """Return the sum of amounts (n, ...) over each run."""
         amount = amount if self.order is None else amount[self.order]
@@ -94,13 +100,12 @@ class Crossed:
         if levels is None:
             return np.asarray(self.design @ beta)
         by_levels, rest = levels.distinct @ beta[levels.binary], beta[~levels.binary]
-        moved = np.empty((len(self.design), beta.shape[1]))
-        for c in range(beta.shape[1]):
-            column = levels.spread(by_levels[:, c])
-            for number, slope in zip(self._numbers, rest[:, c], strict=True):
-                column += number * slope
-            moved[:, c] = column
-        return moved
+        moved = [levels.spread(column) for column in by_levels.T]
+        part = np.empty(len(self.design))
+        for column, slopes in zip(moved, rest.T, strict=True):
+            for number, slope in zip(self._numbers, slopes, strict=True):
+                column += np.multiply(number, slope, out=part)
+        return moved[0][:, None] if len(moved) == 1 else np.stack(moved, axis=1)
 
     def across(self, residual: FloatArray) -> FloatArray:
         """Return X'r, (p, c), of amounts (n, c)."""
@@ -130,12 +135,13 @@ class Crossed:
         binary, distinct = levels.binary, levels.distinct
         weighted = self._numbers * weight
         total = np.empty((binary.size, binary.size))
-        total[np.ix_(binary, binary)] = distinct.T @ (distinct * levels.sums(weight)[:, None])
+        inner, across, outer = levels.blocks
+        total[inner] = distinct.T @ (distinct * levels.sums(weight)[:, None])
         if len(weighted):
             sums = np.stack([levels.sums(amount) for amount in weighted], axis=1)
-            total[np.ix_(binary, ~binary)] = distinct.T @ sums
-            total[np.ix_(~binary, binary)] = total[np.ix_(binary, ~binary)].T
-            total[np.ix_(~binary, ~binary)] = weighted @ self._numbers.T
+            total[across] = distinct.T @ sums
+            total[across[::-1]] = total[across]
+            total[outer] = weighted @ self._numbers.T
         return total
 
 
