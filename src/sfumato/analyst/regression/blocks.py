@@ -193,7 +193,7 @@ class Block(BlockSums):
             return Noise(*(np.full((1, 1), moments.along(mu, moves)) for moments in self.moments))
         if self.kinds is not None:
             mu, moves = self._by_state(self.row_means(beta)), self._by_state(self.row_moves(direction))
-            return self._noise_of_rows(lambda kind: np.einsum("kae,kae->ka", kind.outcome - mu, moves))
+            return self._noise_of_rows(lambda kind: _added_up((kind.outcome - mu) * moves))
         along = self.of_patterns(self.row_moves(direction))
         return self.noise((self.residual(beta) * along).sum(axis=-1, keepdims=True))
 
@@ -324,6 +324,11 @@ def added(number: IntArray, amount: FloatArray) -> FloatArray:
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.diff(number[order], prepend=number[order[0]] - 1))
     return np.asarray(np.add.reduceat(amount[order], starts, axis=0))
+
+
+def _added_up(amount: FloatArray) -> FloatArray:
+    """Return sums over the last axis, which mostly is short."""
+    return np.asarray(amount[..., 0] if amount.shape[-1] == 1 else amount.sum(axis=-1))
 
 
 def _outer(amount: FloatArray) -> FloatArray:

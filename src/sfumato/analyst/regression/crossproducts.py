@@ -39,9 +39,9 @@ class _Levels:
 
     @cached_property
     def blocks(self) -> tuple[tuple[IntArray, IntArray], ...]:
-        """Where a matrix (p, p) has levels by levels, levels by others, and others by others."""
+        """Where a matrix (p, p) has levels by levels, levels by others, others by levels, and others by others."""
         levels, others = np.flatnonzero(self.binary), np.flatnonzero(~self.binary)
-        return np.ix_(levels, levels), (levels[:, None], others), np.ix_(others, others)
+        return tuple((rows[:, None], columns) for rows in (levels, others) for columns in (levels, others))
 
     def sums(self, amount: FloatArray) -> FloatArray:
         """Return the sum of amounts (n, ...) over each run."""
@@ -135,12 +135,12 @@ class Crossed:
         binary, distinct = levels.binary, levels.distinct
         weighted = self._numbers * weight
         total = np.empty((binary.size, binary.size))
-        inner, across, outer = levels.blocks
+        inner, across, back, outer = levels.blocks
         total[inner] = distinct.T @ (distinct * levels.sums(weight)[:, None])
         if len(weighted):
             sums = np.stack([levels.sums(amount) for amount in weighted], axis=1)
             total[across] = distinct.T @ sums
-            total[across[::-1]] = total[across]
+            total[back] = total[across].T
             total[outer] = weighted @ self._numbers.T
         return total
 
