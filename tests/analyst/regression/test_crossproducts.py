@@ -11,17 +11,23 @@ from tests.analyst.regression.cases import CASES, source_of
 from tests.constants import set_constants
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("levels", "numbers"), [(1, 0), (3, 0), (4, 1), (80, 2), (4, 9)])
-def test_products_of_levels(levels: int, numbers: int) -> None:
-    """Of designs with few and many levels, with and without other columns: X b, X'r, X'wX, and those of squares."""
+def test_products_of_levels(levels: int, numbers: int, together: bool) -> None:
+    """Of designs with few and many levels, with and without other columns: X b, X'r, X'wX, and those of squares.
+
+    Rows with the same levels lie `together`, or anywhere.
+    """
     rng = np.random.default_rng(levels)
     own = np.eye(levels)[rng.integers(0, levels, 3_000)]
     design = np.hstack([np.ones((3_000, 1)), rng.integers(0, 2, (3_000, 1)), own, rng.normal(size=(3_000, numbers))])
+    if together:
+        design = design[np.lexsort(design[:, : levels + 2].T)]
     crossed, p = Crossed(design), design.shape[1]
     beta, residual, weight = rng.normal(size=(p, 2)), rng.normal(size=(3_000, 2)), rng.normal(size=3_000)
     assert np.allclose(crossed.times(beta), design @ beta, rtol=0, atol=1e-12)
     assert np.allclose(crossed.across(residual), design.T @ residual, rtol=0, atol=1e-10)
-    assert np.allclose(crossed.squared.across(residual), (design**2).T @ residual, rtol=0, atol=1e-10)
+    assert np.allclose(crossed.across_squares(residual), (design**2).T @ residual, rtol=0, atol=1e-10)
     assert np.allclose(crossed.gram(weight), design.T @ (weight[:, None] * design), rtol=0, atol=1e-10)
 
 

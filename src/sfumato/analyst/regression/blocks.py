@@ -1,45 +1,38 @@
-"""Sums over a block of cells: the equations, their derivative, and how much noise is in them.
+"""A block of cells: its sums, and how much noise is in them.
 
-For a pattern g (a row of the design) and a state k, psi_gk = residual_gk (x) v_gk, h_gk = weight_gk (x) v_gk v_gk'.
-With N_gk the sum of omega b_rk over the cells r of the pattern, and M_gk that of omega^2 b_rk,
+With psi and N as in `sfumato.analyst.regression.sums`, and M_gk the sum of omega^2 b_rk over the cells r of a pattern,
 
-    U = sum N psi        H = sum N h        V = sum_r omega_r^2 (sum_k b_rk psi_gk)(..)'        S = sum M psi psi'
+    V = sum_r omega_r^2 (sum_k b_rk psi_gk)(..)'        S = sum M psi psi'
 
 V needs the cells. Where the design does not depend on the state, psi = (Y - mu) (x) v, both are sums over patterns of
 v v' times moments of the pseudo-outcome sum_k b_rk Y_k, which are summed once. Else cells with the same b are a class,
-and sum_k b_k psi_gk is formed once for each pattern and class.
+and sum_k b_k psi_gk is formed once for each design, outcome and class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 
 import numpy as np
 
-from sfumato.analyst.regression.crossproducts import Crossed, summed_by
+from sfumato.analyst.regression.arrangement import equal_rows
+from sfumato.analyst.regression.crossproducts import summed_by
 from sfumato.analyst.regression.families import Family
 from sfumato.analyst.regression.problem import Cells
+from sfumato.analyst.regression.sums import BlockSums, gram
 from sfumato.values.arrays import FloatArray, IntArray
 
 NUMBERS_AT_ONCE = 2_000_000
 """Of psi, states and coefficients together: what a block has at most in memory."""
 NEXT_TO_NOTHING = 0.1
 """Of the population's variance: below it the noise of a deal is a small difference of large sums."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """The equations at some coefficients."""
-
-    score: FloatArray  # (q,) U
-    information: FloatArray  # (q, q) H
-    scale: FloatArray  # (q,) the sum of |b| h_jj, which does not cancel
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.score + other.score, self.information + other.information, self.scale + other.scale)
+MOST_KINDS = 4
+"""Of outcomes, where cells are summed by outcome, class and design."""
+SPARSE = 4
+"""How many times as many such sums there may be as cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,117 +68,46 @@ class Noise:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
-    """Weights of the rows of the design: one for each pattern, and state if the design depends on it."""
-
-    rows: FloatArray  # (n,) N
-    outcome: FloatArray  # (n, equations) the sum of N Y
-    size: FloatArray  # (n,) the sum of omega |b|
-    base: float  # the sum of N base(Y)
-
-
-@dataclass(frozen=True, eq=False)
 class Moments:
-    """sum_r omega_r^2 z_r z_r' of each pattern, z = (sum_k b u, sum_k b u Y): u is 1 where psi counts, else 0."""
+    """sum_r omega_r^2 z_r z_r' of each row of the design, z = (sum_k b u, sum_k b u Y): u is 1 where psi counts."""
 
-    ones: FloatArray  # (G,)
-    mixed: FloatArray  # (G, equations)
-    squares: FloatArray  # (G, equations, equations)
+    ones: FloatArray  # (n,)
+    mixed: FloatArray  # (n, equations)
+    squares: FloatArray  # (n, equations, equations)
 
     def __sub__(self, other: Moments) -> Moments:
         return Moments(self.ones - other.ones, self.mixed - other.mixed, self.squares - other.squares)
 
     def around(self, mu: FloatArray) -> FloatArray:
-        """Return the sum of omega^2 (y - u mu)(y - u mu)' of each pattern, for means (G, equations)."""
+        """Return the sum of omega^2 (y - u mu)(y - u mu)' of each row, for means (n, equations)."""
         crossed = self.mixed[:, :, None] * mu[:, None, :]
         return self.squares - crossed - np.swapaxes(crossed, 1, 2) + self.ones[:, None, None] * _outer(mu)
 
+    def along(self, mu: FloatArray, moves: FloatArray) -> float:
+        """Return the sum over the rows of omega^2 (l'(y - u mu))^2, for l (n, equations)."""
+        mean = np.einsum("ne,ne->n", mu, moves)
+        squares = np.einsum("nef,ne,nf->", self.squares, moves, moves)
+        return float(
+            squares + np.einsum("n,n->", mean, self.ones * mean - 2 * np.einsum("ne,ne->n", self.mixed, moves))
+        )
+
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Cells, with what is summed over those of a pattern once and for all."""
+class Kind:
+    """Cells whose patterns have the same outcomes, by their class and design."""
 
-    cells: Cells
-    family: Family
-    passing: bool = False  # whether it is let go after a few sums
-    _last: dict[str, FloatArray] = field(default_factory=dict)
+    outcome: FloatArray  # (K or 1, 1, equations) Y
+    used: FloatArray | None  # (K, 1) 1 where psi counts and 0 elsewhere
+    of_class: FloatArray  # (C, A) the sum of omega^2
+    of_state: FloatArray  # (K, A) the sum of omega^2 b
 
-    # --- what does not depend on coefficients ------------------------------------------------------------------------
+    def counted(self, amount: FloatArray) -> FloatArray:
+        """Return amounts (K, A), 0 where psi is."""
+        return amount if self.used is None else amount * self.used
 
-    @property
-    def patterns(self) -> int:
-        """G."""
-        return int(self.cells.design.shape[0])
 
-    @property
-    def told_apart(self) -> bool:
-        """Whether the design depends on the state."""
-        return bool(self.cells.design.shape[1] > 1)
-
-    @cached_property
-    def used(self) -> FloatArray | None:
-        """1 where psi counts and 0 elsewhere, (G, K)."""
-        used = self.cells.used
-        return None if used is None else np.broadcast_to(used, self.shape).astype(np.float64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(G, K)."""
-        return self.patterns, self.cells.weights.shape[1]
-
-    @cached_property
-    def indicated(self) -> FloatArray:
-        """The outcome for each equation, (G or 1, K or 1, equations)."""
-        return self.family.indicated(self.cells.outcome)
-
-    @cached_property
-    def corrected(self) -> FloatArray:
-        """N."""
-        return self.summed(self.cells.count[:, None] * self.cells.weights)
-
-    @cached_property
-    def shown(self) -> FloatArray:
-        """N of the naive fit."""
-        if self.cells.naive is not None:
-            return self.summed(self.cells.count[:, None] * self.cells.naive)
-        if self.cells.published is None:
-            raise ValueError("cells need what they show, `published` or `naive`")
-        return self.summed(self.cells.count[:, None] * (self.cells.published[:, None] == np.arange(self.shape[1])))
-
-    @cached_property
-    def absolute(self) -> FloatArray:
-        """The sum of omega |b|."""
-        return self.summed(self.cells.count[:, None] * np.abs(self.cells.weights))
-
-    @cached_property
-    def squared(self) -> FloatArray:
-        """M."""
-        return self.summed(self.cells.squares[:, None] * self.cells.weights)
-
-    @cached_property
-    def crossed(self) -> Crossed:
-        """The design with a row for each pattern, and state if it depends on it."""
-        return Crossed(_flat(self.cells.design), self.passing)
-
-    @cached_property
-    def _alike(self) -> tuple[IntArray, IntArray] | None:
-        """The patterns but one of those that differ only in their outcome, and which of these each pattern is like."""
-        if not self.told_apart or self.cells.pattern is None or self.cells.offset is not None:
-            return None
-        first, like = equal_rows(self.cells.design.reshape(self.patterns, -1))
-        return (first, like) if 4 * first.size <= 3 * self.patterns else None
-
-    @cached_property
-    def _crossed_once(self) -> Crossed:
-        return self.crossed if self._alike is None else Crossed(_flat(self.cells.design[self._alike[0]]))
-
-    def _once(self, amount: FloatArray) -> FloatArray:
-        """Return sums of (G, K, ...) over patterns that are alike, with a row for each of `_crossed_once`."""
-        if self._alike is None:
-            return amount.reshape(-1, *amount.shape[2:])
-        first, like = self._alike
-        summed = summed_by(like, amount.reshape(len(like), -1).T, first.size)
-        return summed.reshape(-1, *amount.shape[2:])
+class Block(BlockSums):
+    """Cells, with the noise of what is summed over them."""
 
     @cached_property
     def classes(self) -> tuple[FloatArray, IntArray]:
@@ -194,164 +116,113 @@ class Block:
         return self.cells.weights[first], number
 
     @cached_property
-    def _moments(self) -> tuple[Moments, Moments]:
-        """Those of the cells, and those of the states, with omega^2 b for each: where the design knows no states."""
+    def moments(self) -> tuple[Moments, Moments]:
+        """Those of the noise given the table, and of the population's: where the design knows no states."""
         used = np.ones((1, 1)) if self.used is None else self.used
         Y = self.indicated * used[..., None]
         one, y = self.tilde(np.broadcast_to(used, self.shape)[..., None])[:, 0], self.tilde(self._of_states(Y))
         squares = self.cells.squares
         parts = (squares * one**2, (squares * one)[:, None] * y, squares[:, None, None] * _outer(y))
         of_states = (self.squared.sum(axis=1), *(_weighted_sum(self.squared, a) for a in (Y, _outer(Y))))
-        return Moments(*map(self._by_pattern, parts)), Moments(*of_states)
-
-    def _of_states(self, amount: FloatArray) -> FloatArray:
-        return np.broadcast_to(amount, (*self.shape, *amount.shape[2:]))
-
-    def _by_pattern(self, amount: FloatArray) -> FloatArray:
-        """Return sums over the cells of each pattern of (R, ...)."""
-        if self.cells.pattern is None:
-            return amount
-        columns = amount.reshape(len(amount), -1)
-        return summed_by(self.cells.pattern, columns.T, self.patterns).reshape(self.patterns, *amount.shape[1:])
-
-    def summed(self, amount: FloatArray) -> FloatArray:
-        """Return sums of (R, K) over the cells of each pattern, 0 where psi is."""
-        total = self._by_pattern(amount)
-        return total if self.used is None else total * self.used
+        own, expected = (
+            Moments(*(self.rows(moment[:, None]) for moment in moments))
+            for moments in (map(self._by_pattern, parts), of_states)
+        )
+        return own - expected, own
 
     @cached_property
-    def _corrected_rows(self) -> Weighted:
-        return self._weighted(self.corrected, self.absolute)
-
-    @cached_property
-    def _shown_rows(self) -> Weighted:
-        return self._weighted(self.shown, self.shown)
-
-    def weighted(self, share: float) -> Weighted:
-        """Return the rows of the design with N, on the way from the naive fit (0) to the corrected one (1)."""
-        if share in (0, 1):
-            return self._corrected_rows if share else self._shown_rows
-        return self._weighted((1 - share) * self.shown + share * self.corrected, self.absolute)
-
-    def _weighted(self, N: FloatArray, size: FloatArray) -> Weighted:
-        """Add up the states where the design does not depend on them."""
-        outcome = N[..., None] * self.indicated if self.told_apart else (N[:, None, :] @ self.indicated)
-        base = float((N * self.family.base(self.cells.outcome)).sum())
-        if not self.told_apart:
-            N, size = (np.sum(amount, axis=1, keepdims=True) for amount in (N, size))
-        return Weighted(self._once(N), self._once(outcome), self._once(size), base)
-
-    # --- at given coefficients ---------------------------------------------------------------------------------------
-
-    def predictor(self, beta: FloatArray, design: FloatArray | None = None) -> FloatArray:
-        """Return eta, (G, K or 1, equations)."""
-        crossed, shape = self.crossed, self.cells.design.shape
-        if design is not None:
-            crossed, shape = Crossed(_flat(design)), design.shape
-        eta = crossed.times(beta.reshape(self.family.equations, -1).T).reshape(*shape[:2], -1)
-        return eta if self.cells.offset is None else eta + self.cells.offset[..., None]
-
-    def mean(self, beta: FloatArray) -> FloatArray:
-        """Return mu, (G, K or 1, equations); where it was asked last it is kept."""
-        once = self._mean_once(beta)
-        return once.reshape(self.patterns, -1, once.shape[1]) if self._alike is None else self._of_alike(once)
-
-    def _of_alike(self, amount: FloatArray) -> FloatArray:
-        assert self._alike is not None
-        first, like = self._alike
-        return amount.reshape(first.size, -1, amount.shape[1])[like]
-
-    def _mean_once(self, beta: FloatArray) -> FloatArray:
-        """Return mu of each row of `_crossed_once`; that of the coefficients that were asked last is kept."""
-        if "beta" not in self._last or not np.array_equal(self._last["beta"], beta):
-            self._last.update(beta=beta.copy(), mean=self.family.mean(self._eta_once(beta)))
-        return self._last["mean"]
-
-    def _eta_once(self, beta: FloatArray) -> FloatArray:
-        eta = self._crossed_once.times(beta.reshape(self.family.equations, -1).T)
-        if self.cells.offset is None:
-            return eta
-        states = self.cells.design.shape[1]
-        return eta + np.broadcast_to(self.cells.offset, (self.patterns, states)).reshape(-1, 1)
-
-    def sums(self, beta: FloatArray, share: float = 1.0) -> Sums:
-        """Return U, H and the scale; of the naive fit where `share` is 0."""
-        mu, crossed = self._mean_once(beta), self._crossed_once
-        weighted, weight = self.weighted(share), self.family.weight(mu)
-        residual = weighted.outcome - weighted.rows[:, None] * mu
-        information = gram(crossed, weight * weighted.rows[:, None, None])
-        score = crossed.across(residual).T.ravel()
-        return Sums(score, information, self._scale(weighted, weight, information))
-
-    def _scale(self, weighted: Weighted, weight: FloatArray, information: FloatArray) -> FloatArray:
-        """Return the sum of |b| h_jj; where the design does not depend on the state nothing cancels, and H has it."""
-        if not self.told_apart and self.used is None:
-            return np.diag(information)
-        return self._crossed_once.squared.across(np.einsum("nee->ne", weight) * weighted.size[:, None]).T.ravel()
-
-    def residual(self, beta: FloatArray) -> FloatArray:
-        """Return Y - mu, (G, K, equations); 0 where psi is."""
-        mu = self.mean(beta)
-        residual = np.broadcast_to(self.indicated - mu, (*self.shape, mu.shape[-1]))
-        return residual if self.used is None else residual * self.used[..., None]
-
-    def psi(self, beta: FloatArray) -> FloatArray:
-        """Return psi, (G, K, q)."""
-        psi = self.residual(beta)[..., :, None] * self.cells.design[..., None, :]
-        return np.asarray(psi.reshape(*self.shape, -1))
+    def kinds(self) -> list[Kind] | None:
+        """The cells by outcome, class and design; None where these are many, or noise is not each cell's own."""
+        arrangement, (classes, number) = self.arrangement, self.classes
+        if arrangement is None or not self._is_plain:
+            return None
+        outcomes = np.broadcast_to(self.indicated, (self.patterns, *self.indicated.shape[1:]))
+        apart = outcomes.reshape(self.patterns, -1)
+        first, kind = equal_rows(apart if self.used is None else np.hstack([apart, self.used]))
+        shape = (first.size, len(classes), arrangement.first.size)
+        if first.size > MOST_KINDS or np.prod(shape) > SPARSE * number.size:
+            return None
+        pattern = np.arange(self.patterns) if self.cells.pattern is None else self.cells.pattern
+        place = np.ravel_multi_index((kind[pattern], number, arrangement.like[pattern]), shape)
+        squares = summed_by(place, [self.cells.squares], int(np.prod(shape))).reshape(shape)
+        return [
+            Kind(outcomes[one][:, None], None if self.used is None else self.used[one][:, None], own, classes.T @ own)
+            for one, own in zip(first, squares, strict=True)
+        ]
 
     def curvature(self, beta: FloatArray, directions: FloatArray) -> FloatArray:
         """Return u'h u for the columns u of `directions`, (G, K, directions)."""
-        weight = self.family.weight(self.mean(beta))
-        moved = np.stack([self.along(u) for u in directions.T], axis=-1)  # (G, K or 1, equations, directions)
-        curvature = np.einsum("gkef,gkeu,gkfu->gku", weight, moved, moved)
+        curvature = np.stack([self.of_patterns(self._row_curvature(beta, u)) for u in directions.T], axis=-1)
         spread = np.broadcast_to(curvature, (*self.shape, curvature.shape[-1]))
         return spread if self.used is None else spread * self.used[..., None]
 
-    def log_likelihood(self, beta: FloatArray, share: float = 1.0) -> float:
-        """Return the sum of N log p(Y | eta)."""
-        eta, weighted = self._eta_once(beta), self.weighted(share)
-        total = (weighted.outcome * eta).sum() - weighted.rows @ self.family.cumulant(eta)
-        return float(total) + weighted.base
-
-    def reach(self, step: FloatArray) -> float:
-        """Return how far a step moves any linear predictor."""
-        moved = self._crossed_once.times(step.reshape(self.family.equations, -1).T)
-        return float(np.abs(moved).max(initial=0))
+    def _row_curvature(self, beta: FloatArray, direction: FloatArray) -> FloatArray:
+        moved = self.row_moves(direction)
+        return np.asarray(np.einsum("nef,ne,nf->n", self.family.weight(self.row_means(beta)), moved, moved))
 
     # --- noise -------------------------------------------------------------------------------------------------------
 
     def score_noise(self, beta: FloatArray) -> Noise:
         """Return the covariance of U."""
-        if not self._is_plain:
-            return reduce(add, (part.noise(part.psi(beta)) for part in self.parts()))
-        table, population = self._residual_noise(beta)
-        return Noise(gram(self.crossed, table), gram(self.crossed, population))
+        if self._is_plain and not self.told_apart:
+            table, population = (moments.around(self.row_means(beta)) for moments in self.moments)
+            return Noise(gram(self.crossed, table), gram(self.crossed, population))
+        if self.kinds is not None:
+            return reduce(add, (self._noise_of_kind(kind, beta) for kind in self.kinds))
+        return reduce(add, (part.noise(part.psi(beta)) for part in self.parts()))
 
-    def _residual_noise(self, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of squared residuals of each pattern that table and population have, (G, e, e)."""
-        mu = self.mean(beta)[:, 0]
-        of_cells, of_states = self._moments
-        return (of_cells - of_states).around(mu), of_cells.around(mu)
+    def _noise_of_kind(self, kind: Kind, beta: FloatArray) -> Noise:
+        classes, K, A = self.classes[0], *kind.of_state.shape
+        residual = kind.outcome - self.row_means(beta).reshape(K, A, -1)
+        residual = residual if kind.used is None else residual * kind.used[..., None]
+        weight = kind.of_state[..., None, None] * _outer(residual)
+        within = gram(self.crossed, weight.reshape(K * A, *weight.shape[2:]))
+        design, size = self.crossed.design.reshape(K, A, -1), within.shape[0]
+        population = np.zeros_like(within)
+        step = max(1, NUMBERS_AT_ONCE // (max(K, len(classes)) * size))
+        for part in (slice(start, start + step) for start in range(0, A, step)):
+            psi = residual[:, part, :, None] * design[:, part, None, :]
+            mean = (classes @ psi.reshape(K, -1)).reshape(-1, size)
+            population += mean.T @ (mean * kind.of_class[:, part].reshape(-1, 1))
+        return Noise(population - within, population)
 
     def noise_along(self, beta: FloatArray, direction: FloatArray) -> Noise:
         """Return the variance of direction'U, (1, 1)."""
-        along = self.along(direction)
-        if self._is_plain:
-            parts = [np.einsum("gef,gke,gkf->", part, along, along) for part in self._residual_noise(beta)]
-            return Noise(*(np.full((1, 1), part) for part in parts))
+        if self._is_plain and not self.told_apart:
+            mu, moves = self.row_means(beta), self.row_moves(direction)
+            return Noise(*(np.full((1, 1), moments.along(mu, moves)) for moments in self.moments))
+        if self.kinds is not None:
+            mu, moves = self._by_state(self.row_means(beta)), self._by_state(self.row_moves(direction))
+            return self._noise_of_rows(lambda kind: _added_up((kind.outcome - mu) * moves))
+        along = self.of_patterns(self.row_moves(direction))
         return self.noise((self.residual(beta) * along).sum(axis=-1, keepdims=True))
 
-    def along(self, direction: FloatArray) -> FloatArray:
-        """Return how far a direction moves each linear predictor, (G, K or 1, equations)."""
-        moved = self._crossed_once.times(direction.reshape(self.family.equations, -1).T)
-        return moved.reshape(*self.cells.design.shape[:2], -1) if self._alike is None else self._of_alike(moved)
+    def curvature_noise(self, beta: FloatArray, direction: FloatArray) -> Noise:
+        """Return the variance of u'H u, (1, 1)."""
+        if self.told_apart and self.kinds is not None:
+            curvature = self._by_state(self._row_curvature(beta, direction))
+            return self._noise_of_rows(lambda kind: curvature)
+        return self.noise(self.curvature(beta, direction[:, None]))
+
+    def _by_state(self, rows: FloatArray) -> FloatArray:
+        return rows.reshape(self.shape[1], -1, *rows.shape[1:])
+
+    def _noise_of_rows(self, amount: Callable[[Kind], FloatArray]) -> Noise:
+        """Return the variance of the sum of omega sum_k b a, for amounts (K, A) of each kind."""
+        population = within = 0.0
+        assert self.kinds is not None
+        for kind in self.kinds:
+            a = kind.counted(amount(kind))
+            mean = self.classes[0] @ a
+            population += float(np.einsum("ca,ca,ca->", kind.of_class, mean, mean))
+            within += float(np.einsum("ka,ka,ka->", kind.of_state, a, a))
+        return Noise(np.full((1, 1), population - within), np.full((1, 1), population))
 
     @property
     def _is_plain(self) -> bool:
-        """Whether cells are noisy by themselves, and the design does not depend on the state."""
+        """Whether cells are noisy by themselves, and belong to no cluster or stratum."""
         cells = self.cells
-        return not self.told_apart and cells.draw is None and cells.cluster is None and cells.stratum is None
+        return cells.draw is None and cells.cluster is None and cells.stratum is None
 
     def parts(self) -> Iterator[Block]:
         """Yield the block in parts of which psi can be held."""
@@ -448,17 +319,6 @@ def _part(cells: Cells, patterns: slice, order: IntArray | None) -> Cells:
     return replace(cells, pattern=pattern, **parts)
 
 
-def gram(crossed: Crossed, weight: FloatArray) -> FloatArray:
-    """Return sum_n weight_n (x) v_n v_n', (q, q), for weights (n, equations, equations) that are symmetric."""
-    e, p = weight.shape[1], crossed.design.shape[1]
-    total = np.empty((e, p, e, p))
-    for i in range(e):
-        for j in range(i, e):
-            total[i, :, j] = crossed.gram(weight[:, i, j])
-            total[j, :, i] = total[i, :, j]
-    return total.reshape(e * p, e * p)
-
-
 def added(number: IntArray, amount: FloatArray) -> FloatArray:
     """Return sums of rows over equal numbers, in ascending order of these."""
     order = np.argsort(number, kind="stable")
@@ -466,16 +326,9 @@ def added(number: IntArray, amount: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(amount[order], starts, axis=0))
 
 
-def equal_rows(rows: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the first of each kind of rows, and the number of the kind of each row.
-
-    Rows are told apart by one number each. In the rare case that different rows share one, all count as different.
-    """
-    marks = rows @ np.sqrt(np.arange(2, 2 + rows.shape[1]))
-    _, first, number = np.unique(marks, return_index=True, return_inverse=True)
-    if not np.array_equal(rows[first][number.reshape(-1)], rows):
-        return np.arange(len(rows)), np.arange(len(rows))
-    return first, number.reshape(-1)
+def _added_up(amount: FloatArray) -> FloatArray:
+    """Return sums over the last axis, which mostly is short."""
+    return np.asarray(amount[..., 0] if amount.shape[-1] == 1 else amount.sum(axis=-1))
 
 
 def _outer(amount: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincc
 
 from sfumato.analyst.regression.effects import solution_of
 from sfumato.analyst.regression.problem import Target
@@ -120,6 +119,8 @@ def weighted_chi_square_tail(weights: FloatArray, value: float) -> float:
 
 def chi_square_tail(statistic: float, freedom: int | IntArray) -> FloatArray:
     """Return the chance that a chi-square is larger."""
+    from scipy.special import gammaincc  # a second that only tests of several coefficients need
+
     return np.asarray(gammaincc(np.asarray(freedom) / 2, max(statistic, 0.0) / 2))
 
 
@@ -134,6 +135,8 @@ def two_sided(statistic: float) -> float:
 
 def chi_square(name: str, statistic: float, freedom: int) -> Test:
     """Return the test of a statistic that is chi-square; without degrees of freedom there is nothing to reject."""
+    if freedom == 1:  # the square of a standard normal number
+        return Test(name, statistic, freedom, two_sided(math.sqrt(max(statistic, 0.0))))
     return Test(name, statistic, freedom, float(chi_square_tail(statistic, freedom)) if freedom else 1.0)
 
 

@@ -5,7 +5,8 @@ columns, o_n the one that row n has, and the few other columns N,
 
     X b = (Z b_Z)[o] + N b_N        X'r = (Z'sums of r by o, N'r)        X'wX from sums of w, w N by o, and N'wN
 
-so that what is done for every row does not grow with the number of levels.
+so that what is done for every row does not grow with the number of levels. Rows with the same levels that lie together
+are a run: its sums, and what is the same in all of it, need no list of places.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
@@ -25,73 +28,135 @@ MOST_NUMERIC = 8
 
 
 @dataclass(frozen=True, eq=False)
+class _Levels:
+    """The columns of levels: which they are, and the runs of rows that have the same ones."""
+
+    binary: BoolArray  # (p,) the columns that are 0 or 1
+    distinct: FloatArray  # (runs, levels) what they are in each run
+    starts: IntArray  # (runs,) where runs begin
+    lengths: IntArray  # (runs,)
+    order: IntArray | None  # (n,) the rows in the order of runs; None where they lie in it
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Where a matrix (p, p) has levels by levels, levels by others, others by levels, and others by others."""
+        levels, others = np.flatnonzero(self.binary), np.flatnonzero(~self.binary)
+        return tuple((rows[:, None], columns) for rows in (levels, others) for columns in (levels, others))
+
+    def sums(self, amount: FloatArray) -> FloatArray:
+        """Return the sum of amounts (n, ...) over each run."""
+        amount = amount if self.order is None else amount[self.order]
+        return np.asarray(np.add.reduceat(amount, self.starts, axis=0))
+
+    def spread(self, amount: FloatArray) -> FloatArray:
+        """Return for each row what its run has, (n,)."""
+        lying = np.repeat(amount, self.lengths)
+        if self.order is None:
+            return lying
+        spread = np.empty_like(lying)
+        spread[self.order] = lying
+        return spread
+
+
+@dataclass(frozen=True, eq=False)
 class Crossed:
-    """A design, (n, p)."""
+    """A design, (n, p); quickest where rows with the same levels lie together."""
 
     design: FloatArray
     passing: bool = False  # then its levels are not looked for, which takes as long as a few products
 
     @cached_property
-    def _levels(self) -> tuple[BoolArray, FloatArray, IntArray] | None:
-        """Which columns are 0 or 1, their distinct rows, and which one each row has; None where that is no gain."""
+    def _levels(self) -> _Levels | None:
+        """The columns of levels; None where taking them by themselves is no gain."""
         if self.passing:
             return None
-        binary = ((self.design == 0) | (self.design == 1)).all(axis=0)
-        if binary.sum() <= 2 or (~binary).sum() > MOST_NUMERIC:
+        binary = levels_of(self.design)
+        if binary is None:
             return None
-        distinct, own = distinct_rows(self.design[:, binary] == 1)
-        if len(distinct) * REPEATED > len(self.design):
+        flags, order = self.design[:, binary] == 1, None
+        starts = run_starts(flags)
+        if starts.size * REPEATED > len(flags):
+            own = distinct_rows(flags)[1]
+            order = np.argsort(own, kind="stable")
+            starts = run_starts(own[order, None])
+        if starts.size * REPEATED > len(flags):
             return None
-        return binary, distinct.astype(np.float64), own
+        distinct = flags[starts if order is None else order[starts]].astype(np.float64)
+        return _Levels(binary, distinct, starts, np.diff(starts, append=len(flags)), order)
 
     @cached_property
     def _numbers(self) -> FloatArray:
         """The other columns, each in one piece: (others, n)."""
         assert self._levels is not None
-        return np.ascontiguousarray(self.design[:, ~self._levels[0]].T)
+        return np.ascontiguousarray(self.design[:, ~self._levels.binary].T)
 
     @cached_property
-    def squared(self) -> Crossed:
-        """The design with all entries squared."""
-        return self if self._levels is not None and not self._numbers.size else Crossed(self.design**2, self.passing)
+    def _squares(self) -> FloatArray:
+        return self._numbers**2
 
     def times(self, beta: FloatArray) -> FloatArray:
         """Return X b, (n, c), of coefficients (p, c)."""
-        if self._levels is None:
+        levels = self._levels
+        if levels is None:
             return np.asarray(self.design @ beta)
-        binary, distinct, own = self._levels
-        by_levels, rest = distinct @ beta[binary], beta[~binary]
-        moved = np.empty((own.size, beta.shape[1]))
-        for c in range(beta.shape[1]):
-            column = np.take(by_levels[:, c], own)
-            for number, slope in zip(self._numbers, rest[:, c], strict=True):
-                column += number * slope
-            moved[:, c] = column
-        return moved
+        by_levels, rest = levels.distinct @ beta[levels.binary], beta[~levels.binary]
+        moved = [levels.spread(column) for column in by_levels.T]
+        part = np.empty(len(self.design))
+        for column, slopes in zip(moved, rest.T, strict=True):
+            for number, slope in zip(self._numbers, slopes, strict=True):
+                column += np.multiply(number, slope, out=part)
+        return moved[0][:, None] if len(moved) == 1 else np.stack(moved, axis=1)
 
     def across(self, residual: FloatArray) -> FloatArray:
         """Return X'r, (p, c), of amounts (n, c)."""
-        if self._levels is None:
+        levels = self._levels
+        if levels is None:
             return np.asarray(self.design.T @ residual)
-        binary, distinct, own = self._levels
+        return self._joined(levels, residual, self._numbers)
+
+    def across_squares(self, residual: FloatArray) -> FloatArray:
+        """Return the same of the design with all entries squared."""
+        levels = self._levels
+        if levels is None:
+            return np.asarray((self.design**2).T @ residual)
+        return self._joined(levels, residual, self._squares)
+
+    def _joined(self, levels: _Levels, residual: FloatArray, numbers: FloatArray) -> FloatArray:
         total = np.empty((self.design.shape[1], residual.shape[1]))
-        total[binary] = distinct.T @ summed_by(own, residual.T, len(distinct))
-        total[~binary] = self._numbers @ residual
+        total[levels.binary] = levels.distinct.T @ levels.sums(residual)
+        total[~levels.binary] = numbers @ residual
         return total
 
     def gram(self, weight: FloatArray) -> FloatArray:
         """Return X'diag(w)X, (p, p), of weights (n,)."""
-        if self._levels is None:
+        levels = self._levels
+        if levels is None:
             return np.asarray(self.design.T @ (self.design * weight[:, None]))
-        binary, distinct, own = self._levels
+        binary, distinct = levels.binary, levels.distinct
         weighted = self._numbers * weight
-        sums = summed_by(own, [weight, *weighted], len(distinct))
         total = np.empty((binary.size, binary.size))
-        total[np.ix_(binary, binary)] = distinct.T @ (distinct * sums[:, :1])
-        total[np.ix_(binary, ~binary)] = distinct.T @ sums[:, 1:]
-        total[np.ix_(~binary, binary)] = total[np.ix_(binary, ~binary)].T
-        total[np.ix_(~binary, ~binary)] = weighted @ self._numbers.T
+        inner, across, back, outer = levels.blocks
+        total[inner] = distinct.T @ (distinct * levels.sums(weight)[:, None])
+        if len(weighted):
+            sums = np.stack([levels.sums(amount) for amount in weighted], axis=1)
+            total[across] = distinct.T @ sums
+            total[back] = total[across].T
+            total[outer] = weighted @ self._numbers.T
         return total
+
+
+def levels_of(design: FloatArray) -> BoolArray | None:
+    """Return which columns of a design (n, p) are 0 or 1; None where too few are, or too many others beside them."""
+    binary = ((design == 0) | (design == 1)).all(axis=0)
+    few, others = binary.sum() <= 2, (~binary).sum() > MOST_NUMERIC
+    return None if few or others or not len(design) else binary
+
+
+def run_starts(rows: npt.NDArray[Any]) -> IntArray:
+    """Return where rows (n, c) differ from the one before."""
+    changes = np.ones(len(rows), dtype=np.bool_)
+    changes[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.flatnonzero(changes)
 
 
 def distinct_rows(flags: BoolArray) -> tuple[BoolArray, IntArray]:

@@ -24,6 +24,8 @@ from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
 
 MOST_COLUMNS = 2_000
+WRITTEN_AT_ONCE = 100_000
+"""Numbers of a design, whose columns are written one after another: few enough to stay near the processor."""
 
 Coding = frozenset[tuple[str, bool]]
 """Categories with whether all of their levels have an indicator."""
@@ -116,11 +118,19 @@ def design_of(columns: Sequence[Column], values: Mapping[str, FloatArray]) -> Fl
     """
     rows, states = np.broadcast_shapes((1, 1), *(values[name].shape for column in columns for name in column.factors))
     design = np.empty((rows, states, len(columns)))
-    for place, column in enumerate(columns):
-        whole: FloatArray = np.ones((1, 1))
-        for name in column.numbers:
-            whole = whole * values[name]
-        for name, level in column.levels:
-            whole = whole * (values[name] == level)
-        design[:, :, place] = whole
+    step = max(1, WRITTEN_AT_ONCE // max(1, states * len(columns)))
+    for part in (slice(start, start + step) for start in range(0, rows, step)):
+        own = {name: numbers if len(numbers) == 1 else numbers[part] for name, numbers in values.items()}
+        for place, column in enumerate(columns):
+            design[part, :, place] = _product(column, own)
     return design
+
+
+def _product(column: Column, values: Mapping[str, FloatArray]) -> FloatArray:
+    """Return a column of the design, (rows or 1, states or 1)."""
+    whole: FloatArray = np.ones((1, 1))
+    for name in column.numbers:
+        whole = whole * values[name]
+    for name, level in column.levels:
+        whole = whole * (values[name] == level)
+    return whole

@@ -18,9 +18,10 @@ from operator import add
 
 import numpy as np
 
-from sfumato.analyst.regression.blocks import Block, Noise, Sums, blocks_of
+from sfumato.analyst.regression.blocks import Block, Noise, blocks_of
 from sfumato.analyst.regression.buckets import noise_of_deal
 from sfumato.analyst.regression.problem import Cells, Source
+from sfumato.analyst.regression.sums import Sums
 from sfumato.values.arrays import BoolArray, FloatArray, Progress
 
 NUMBERS_HELD = 12_000_000
@@ -100,11 +101,11 @@ class Equations:
         """Return U, H and their scale; on the way from the naive fit (share 0) to the corrected one (1)."""
         return reduce(add, (block.sums(beta, share) for block in self.blocks()))
 
-    def noise(self, amount: Callable[[Block], FloatArray], *, narrow: bool = False) -> Noise:
-        """Return the covariance of the sum over all rows of an amount (G, K, c) of each block; `narrow` if c is 1."""
+    def noise(self, amount: Callable[[Block], FloatArray]) -> Noise:
+        """Return the covariance of the sum over all rows of an amount (G, K, c) of each block."""
         if self.source.buckets is not None:
             return noise_of_deal(self.source.buckets, self.blocks, amount)
-        parts = self.blocks() if narrow else (part for block in self.blocks() for part in block.parts())
+        parts = (part for block in self.blocks() for part in block.parts())
         return reduce(add, (part.noise(amount(part)) for part in parts)).within_strata()
 
     def score_noise(self, beta: FloatArray) -> Noise:
@@ -118,6 +119,12 @@ class Equations:
         if self.source.buckets is not None:
             return self.noise(lambda block: block.psi(beta) @ direction[:, None])
         return reduce(add, (block.noise_along(beta, direction) for block in self.blocks())).within_strata()
+
+    def curvature_noise(self, beta: FloatArray, direction: FloatArray) -> Noise:
+        """Return the variance of direction'H direction at these coefficients, (1, 1)."""
+        if self.source.buckets is not None:
+            return self.noise(lambda block: block.curvature(beta, direction[:, None]))
+        return reduce(add, (block.curvature_noise(beta, direction) for block in self.blocks())).within_strata()
 
     def log_likelihood(self, beta: FloatArray) -> float:
         """Return sum b log p(Y | w, k), the unbiased estimate of the table's log-likelihood."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln
 
 from sfumato.values.arrays import FloatArray
 
@@ -70,7 +69,10 @@ class Logistic(Family):
 
     def mean(self, eta: FloatArray) -> FloatArray:
         """Return 1/(1 + e^-eta)."""
-        return np.asarray(expit(eta))
+        with np.errstate(over="ignore"):  # e^-eta may be infinite: then this is 0
+            odds_against = np.exp(-eta)
+        odds_against += 1
+        return np.reciprocal(odds_against, out=odds_against)
 
     def weight(self, mu: FloatArray) -> FloatArray:
         """Return mu (1 - mu)."""
@@ -101,6 +103,8 @@ class Poisson(Family):
 
     def base(self, outcome: FloatArray) -> FloatArray:
         """Return -log Y!."""
+        from scipy.special import gammaln  # a second that only counts need
+
         return np.asarray(-gammaln(outcome + 1))
 
 

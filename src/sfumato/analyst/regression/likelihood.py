@@ -23,7 +23,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.analyst.regression.blocks import Block, gram
+from sfumato.analyst.regression.blocks import Block
 from sfumato.analyst.regression.crossproducts import Crossed
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.families import Linear, Poisson
@@ -31,6 +31,7 @@ from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.result import Fit
 from sfumato.analyst.regression.solution import Solution
 from sfumato.analyst.regression.solving import LONGEST_MOVE
+from sfumato.analyst.regression.sums import gram
 from sfumato.analyst.regression.variance import not_negative
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.values.arrays import FloatArray

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.analyst.regression.blocks import Sums
 from sfumato.analyst.regression.equations import Equations
+from sfumato.analyst.regression.sums import Sums
 from sfumato.errors import CannotMeet
 from sfumato.values.arrays import BoolArray, FloatArray
 

@@ -12,9 +12,10 @@ from operator import add
 
 import numpy as np
 
-from sfumato.analyst.regression.blocks import Block, Noise, Sums
+from sfumato.analyst.regression.blocks import Block, Noise
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.solving import EDGE, Point, closed_edges, naive_fit, newton_step, settled, solved
+from sfumato.analyst.regression.sums import Sums
 from sfumato.analyst.regression.variance import bread
 from sfumato.values.arrays import FloatArray
 

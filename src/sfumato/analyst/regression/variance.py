@@ -70,11 +70,7 @@ def _variances(equations: Equations, beta: FloatArray, directions: FloatArray) -
     """Return the variance of u'Hu given the table, for the columns u of `directions`; one by one where that is less."""
     if not equations.whole:
         return np.diag(equations.noise(lambda block: block.curvature(beta, directions)).table)
-    return np.array([_variance(equations, beta, u[:, None]) for u in directions.T])
-
-
-def _variance(equations: Equations, beta: FloatArray, direction: FloatArray) -> float:
-    return float(equations.noise(lambda block: block.curvature(beta, direction), narrow=True).table[0, 0])
+    return np.array([float(equations.curvature_noise(beta, u).table[0, 0]) for u in directions.T])
 
 
 def alone(equations: Equations, point: Point, covariance: FloatArray) -> bool:
