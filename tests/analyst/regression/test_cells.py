@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +15,8 @@ from sfumato.analyst.regression.problem import Cells
 from sfumato.analyst.regression.reading import StreamSource, source_of
 from sfumato.errors import UsageError
 from tests.analyst.regression.releases import DIAGNOSES, people, release_of
+from tests.analyst.regression.rowwise import Behind, Row
 from tests.constants import set_constants
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -76,32 +73,13 @@ CASES = [
 ]  # fmt: skip
 
 
-def states_of(release: sf.Release, row: Row) -> list[tuple[float, Row]]:
-    """Return all true values behind a published row, each with its weight b, from the inverse of each matrix."""
-    parts = []
-    for mechanism in release.manifest.mechanism_values:
-        table = mechanism.tables[int(row[mechanism.label]) - 1 if mechanism.label else 0]
-        names = mechanism.domain.names
-        shown = row[names[0]] if len(names) == 1 else tuple(row[name] for name in names)
-        shown = "|".join(shown) if isinstance(shown, list) else shown
-        place = table.published.tolist().index(mechanism.published.index[shown])
-        weights = table.matrix.solve(np.eye(table.matrix.outputs)[place])
-        values = [mechanism.domain.values[code] for code in table.codes]
-        texts = [dict(zip(names, value if len(names) > 1 else (value,), strict=True)) for value in values]
-        parts.append(list(zip(weights.tolist(), texts, strict=True)))
-    whole = []
-    for chosen in product(*parts):
-        true = {name: value for _, values in chosen for name, value in values.items()}
-        whole.append((float(np.prod([weight for weight, _ in chosen])), {**row, **true}))
-    return whole
-
-
 def slow_sums(release: sf.Release, case: Case, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return U and V_pop with the residual Y - v'beta, over every row."""
     score, spread = np.zeros(beta.size), np.zeros((beta.size, beta.size))
+    behind = Behind.of(release)
     for row in release.to_arrow().to_pylist():
         omega, own = float(row[case.weights]) if case.weights else 1.0, np.zeros(beta.size)
-        for weight, true in states_of(release, row):
+        for weight, _, true in behind(row):
             if None not in true.values() and case.used(true):
                 v = np.array(case.v(true))
                 own += omega * weight * v * (case.y(true) - v @ beta)

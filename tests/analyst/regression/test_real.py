@@ -1,4 +1,9 @@
-"""On real tables: corrected coefficients lie where those of the true table are, and naive ones do not."""
+"""On real tables: corrected coefficients lie within two standard errors of the true ones in 95%; naive ones do not.
+
+Of 22 x 60 releases the share has a standard deviation of at most .6 points, coefficients of a release counted as one:
+the band that a right method leaves in one of 1,000 is 93.5 to 97.3%. With standard errors 15% too small 91.1% lie
+within two of them: that is below the band in 99.9 of 100 such studies. Seeds are fixed.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +12,63 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 import pytest
+import statsmodels.api as sm
 
-import sfumato as sf
-from sfumato.values.arrays import FloatArray
-from sfumato.values.randomness import SecretKey
-from tests.conftest import make_policy, slow
+from tests.analyst.regression.real import CASES, SEEDS, SHRUNK, WITHIN, Seen, band, seen, together
+from tests.conftest import slow
 
-Found = tuple[FloatArray, FloatArray]
-
-
-def deviations(rows: pa.Table, hidden: str, gamma: int, formula: str, family: str, seeds: int, folder: Path) -> Found:
-    """Return (estimate - truth)/se of each slope, and of the naive fit, (seeds, slopes); a copy is true."""
-    rows = rows.append_column("truth", rows[hidden])
-    roles = dict.fromkeys(rows.column_names, "other") | {hidden: "sensitive"}
-    table = sf.scan(rows, make_policy(roles, f"gamma = {gamma}", "uniform"))
-    plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
-    corrected, naive = [], []
-    for seed in range(seeds):
-        release = sf.publish(table, plan, folder / str(seed), key=SecretKey.from_seed(seed))
-        true = release.regress(formula.replace("HIDDEN", "truth"), family)
-        found = release.regress(formula.replace("HIDDEN", hidden), family, interval="wald")
-        corrected.append(((found.coefficients - true.coefficients) / found.standard_errors)[1:])
-        naive.append(((found.fit.naive - true.coefficients) / found.standard_errors)[1:])
-    return np.array(corrected), np.array(naive)
+QUICK = [
+    "adult: covariate, linear",
+    "diabetes130: outcome",
+    "acs: outcome, multinomial",
+    "caers: outcome",
+    "faers: covariate",
+    "sdcmicro: outcome",
+]
+FEW = 10
+USED_ELSEWHERE = {"adult", "diabetes130"}
 
 
-@pytest.mark.parametrize("seeds", [10, slow(60)])
-def test_adult(seeds: int, real_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """Income by a randomized occupation, which shifts the coefficients of education and age, too."""
-    file = str(real_data("adult_complete_45222.parquet"))
-    asked = "SELECT age, education_num, sex, occupation, income FROM read_parquet(?)"
-    rows = duckdb.sql(asked, params=[file]).to_arrow_table()
-    manual = ["Craft-repair", "Machine-op-inspct", "Transport-moving", "Handlers-cleaners", "Farming-fishing"]
-    office = ["Exec-managerial", "Prof-specialty", "Tech-support"]
-    sets = f"sets={{'office': {office}, 'manual': {manual}}}, others='other'"
-    formula = f"income == '>50K' ~ I(age / 10) + education_num + sex + C(HIDDEN, {sets})"
-    corrected, naive = deviations(rows, "occupation", 20, formula, "logistic", seeds, tmp_path)
-    assert (np.abs(corrected) <= 2).mean() >= 0.9
-    assert np.abs(naive.mean(axis=0)).max() > 4
+def study(names: list[str], seeds: int, real_data: Callable[[str], Path], folder: Path) -> dict[str, Seen]:
+    return {
+        name: seen(name, seeds, folder / str(k), real_data(CASES[name].file).parent) for k, name in enumerate(names)
+    }
 
 
-@pytest.mark.parametrize("seeds", [10, slow(60)])
-def test_early_readmission_after_insulin(seeds: int, real_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """docs/analyse/regression.md: insulin and early readmission, about 1.16; the naive odds ratio is about 1.04."""
-    file = str(real_data("diabetes130_101766.parquet"))
-    asked = """SELECT CAST(split_part(substr(age, 2), '-', 1) AS INTEGER) + 5 AS age, gender AS sex,
-        time_in_hospital AS stay, least(number_inpatient, 5) AS stays_before, insulin <> 'No' AS insulin, readmitted
-        FROM read_parquet(?) WHERE gender IN ('Female', 'Male')"""
-    rows = duckdb.sql(asked, params=[file]).to_arrow_table()
-    formula = "HIDDEN == '<30' ~ insulin + age + sex + stay + stays_before"
-    corrected, naive = deviations(rows, "readmitted", 4, formula, "logistic", seeds, tmp_path)
-    assert (np.abs(corrected) <= 2).mean() >= 0.9
-    assert naive[:, 0].mean() < -1.5
+def test_a_few_releases_of_each_table(real_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """60 in all; errors half as large as they should be would be seen."""
+    found = list(study(QUICK, FEW, real_data, tmp_path).values())
+    least, _ = band(len(found) * FEW)
+    assert together(found) >= least > together(found, WITHIN / 2)
+    assert max(np.abs(each.naive.mean(axis=0)).max() for each in found) > 10
+
+
+@pytest.mark.parametrize("seeds", [slow(SEEDS)])
+def test_all_tables(seeds: int, real_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """All together in the band, with the planted error below it; no table by itself below its own, wider band."""
+    found = study(list(CASES), seeds, real_data, tmp_path)
+    least, most = band(len(found) * seeds)
+    assert least <= together(list(found.values())) <= most
+    assert together(list(found.values()), SHRUNK * WITHIN) < least
+    tables = {CASES[name].table for name in CASES}
+    assert len(tables - USED_ELSEWHERE) >= 3
+    for table in tables:
+        own = [each for name, each in found.items() if CASES[name].table == table]
+        assert together(own) >= band(len(own) * seeds)[0], table
+
+
+def test_the_example_of_insulin(real_data: Callable[[str], Path]) -> None:
+    """docs/analyse/regression.md: the true odds ratio depends on what it is adjusted for."""
+    case = CASES["diabetes130: outcome"]
+    rows = duckdb.sql(case.rows.format(file=f"'{real_data(case.file)}'")).df()
+    rows["sex"] = rows["sex"] == "Male"
+
+    def odds_ratio(*columns: str) -> float:
+        design = sm.add_constant(rows[["insulin", *columns]].astype(float))
+        fitted = sm.GLM((rows["readmitted"] == "<30").astype(float), design, family=sm.families.Binomial()).fit()
+        return float(np.exp(fitted.params["insulin"]))
+
+    assert odds_ratio("age", "sex", "stay", "stays_before") == pytest.approx(1.1556, abs=5e-5)
+    assert odds_ratio("age", "sex", "stays_before") == pytest.approx(1.1755, abs=5e-5)
+    assert odds_ratio() == pytest.approx(1.2381, abs=5e-5)
