@@ -114,8 +114,6 @@ def test_the_command(spark: Any, releases: Callable[[str], tuple[Release, Releas
     from sfumato.cli.main import app
 
     folder = str(releases("uniform")[0].folder)
-    told = [
-        CliRunner().invoke(app, ["regress", folder, SICK, *more]) for more in ((), ("--engine", "spark"))
-    ]
+    told = [CliRunner().invoke(app, ["regress", folder, SICK, *more]) for more in ((), ("--engine", "spark"))]
     assert [each.exit_code for each in told] == [0, 0]
     assert told[0].output == told[1].output
