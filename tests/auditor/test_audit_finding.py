@@ -17,6 +17,7 @@ from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
 from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.robustness.prior import Prior
+from sfumato.show.numbers import percent, share
 
 ONE = Finding(
     attacker="order", question="q", assumption="a", measured="m", worst=0.25, records=10, at_risk=0, promised=0.25
@@ -59,8 +60,8 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
     known = Knowledge("age", signatures, Prior(weights, weights.sum(axis=1)))
     found = background_finding(GroupTables.of(np.zeros(4000, dtype=np.int64), values), [known], 2, False)
     assert found.is_bound
-    assert _row(found)[2] == f"<= {found.worst:.4g}"
-    assert any(f"worst <= {found.worst:.4g}" in line for line in _told(found))
+    assert _row(found)[2] == f"<= {share(found.worst)}"
+    assert any(f"worst <= {percent(found.worst)}" in line for line in _told(found))
     small = background_finding(
         GroupTables.of(np.repeat([0, 1], 2), np.array([0, 1, 0, 1])),
         [Knowledge("sex", np.array([0, 1, 0, 1]), Prior(np.array([[2, 1], [1, 2]]), np.array([3, 3])))],
@@ -68,7 +69,7 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
         False,
     )
     assert not small.is_bound
-    assert _row(small)[2] == f"{small.worst:.4g}"
+    assert _row(small)[2] == share(small.worst)
 
 
 # --- registers --------------------------------------------------------------------------------------------------------

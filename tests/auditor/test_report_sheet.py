@@ -24,6 +24,7 @@ from sfumato.auditor.report.sheet import _people, _unique, columns_of, for_publi
 from sfumato.auditor.report.sheet import sheet as sheet_of
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.release.alone import Alone
+from sfumato.show.numbers import percent, share
 from tests.page.releases import COLUMN, POLICIES, made
 
 METHODS = list(POLICIES)
@@ -105,7 +106,7 @@ def test_the_worst_case_is_that_of_the_attackers_who_gain_most() -> None:
     outside = max((f for f in risks if f["promised"] is None), key=lambda f: f["worst"] - (f["baseline"] or 0))
     assert "Within the promise: " in told
     assert f"someone who {roles_on('groups')[outside['attacker']].knows}" in told
-    assert f"{100 * outside['worst']:.3g}%" in told
+    assert percent(outside["worst"]) in told
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -294,7 +295,7 @@ def test_guesses_before_and_after_are_those_of_bayes_rule() -> None:
     before = joint.value.max() / joint.value.sum()
     sure = np.array([max(row * joint.value) / (row @ joint.value) for row in matrix])
     after = sure @ joint.published.ravel() / joint.published.sum()
-    assert cells("fine-grain")[COLUMN][1:3] == (f"{100 * before:.3g}%", f"{100 * after:.3g}%")
+    assert cells("fine-grain")[COLUMN][1:3] == (share(before), share(after))
 
 
 def test_guesses_in_groups_are_by_shares_and_counts_are_exact() -> None:
@@ -302,7 +303,7 @@ def test_guesses_in_groups_are_by_shares_and_counts_are_exact() -> None:
     counts = np.array([row["estimate"] for row in release.count(by=COLUMN).rows()])
     lines = release.groups_to_arrow().to_pylist()
     largest = [max(x["count"] for x in lines if x["group"] == g) for g in {x["group"] for x in lines}]
-    expected = (f"{100 * counts.max() / counts.sum():.3g}%", f"{100 * sum(largest) / counts.sum():.3g}%", "exact")
+    expected = (share(counts.max() / counts.sum()), share(sum(largest) / counts.sum()), "exact")
     assert cells("anatomy")[COLUMN][1:] == expected
 
 
@@ -314,7 +315,7 @@ def test_columns_without_noise_are_read_off_the_row(method: str) -> None:
         if column.treatment in ("untouched", "binned"):
             values = rows.column(column.name).to_pylist()
             most = max(values.count(value) for value in set(values)) / len(values)
-            assert cells(method)[column.name][1:] == (f"{100 * most:.3g}%", "100%", "exact")
+            assert cells(method)[column.name][1:] == (share(most), "100.0%", "exact")
 
 
 def test_worst_is_defined_once() -> None:

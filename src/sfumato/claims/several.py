@@ -52,6 +52,7 @@ from sfumato.claims.odds import (
     told_factor,
 )
 from sfumato.claims.plain import BELIEF, after, attacker_of_noise
+from sfumato.show.numbers import at_least
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 
@@ -117,7 +118,7 @@ class SeveralClaim(Claim):
         told = [f"{name} read alone: {own.promise}" for name, own in zip(self.columns, each, strict=True)]
         told[MOST_TOLD:] = [f"{len(told) - MOST_TOLD:,} more columns: as listed."] if told[MOST_TOLD:] else []
         reached = "can become certain" if whole is None else f"will not get above {after(whole, prior)}"
-        told.append(f"All read together: someone {percent(prior)} sure of anything {reached}.")
+        told.append(f"All read together: someone {at_least(prior)} sure of anything {reached}.")
         gaps = dict.fromkeys(gap for own in each for gap in own.gaps)
         return Plain(" ".join(told), attacker_of_noise(shape.computed), tuple(gaps))
 

@@ -19,12 +19,13 @@ from sfumato.auditor.attackers import roles_on
 from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, Ticks, table
 from sfumato.auditor.report.page_attackers import covered_and_not, importance, someone
 from sfumato.auditor.report.page_findings import Record, is_check, risk
-from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
+from sfumato.auditor.report.page_words import TREATMENTS, and_list
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.publisher.table import Table, count_alone
 from sfumato.release.alone import Alone, alone_in
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import at_least, at_most, beside_figures, percent
 
 MOST_NAMES = 16  # columns that one row names
 ROLES = {
@@ -281,7 +282,7 @@ def _ends(manifest: Manifest) -> tuple[str, str] | None:
     starts = {Fraction(rho1) for rho1 in stated} if stated else {bound.rho1 for bound in own}
     ends = {bound.rho2 for bound in own}
     start, end = (starts.pop(), ends.pop()) if len(starts) == len(ends) == 1 else (None, None)
-    return (risk(float(start)), risk(float(end))) if start and end else None
+    return (beside_figures(at_least(start)), beside_figures(at_most(end))) if start and end else None
 
 
 def _reached(manifest: Manifest, finding: Record) -> str:
