@@ -94,7 +94,12 @@ def after(factor: Fraction, prior: Fraction) -> str:
     >>> after(Fraction(3), Fraction(1, 10))
     '25%'
     """
-    return at_most(factor * prior / (1 - prior + factor * prior))
+    return at_most(belief_after(factor, prior))
+
+
+def belief_after(factor: Fraction, prior: Fraction) -> Fraction:
+    """Return factor * prior / (1 - prior + factor * prior)."""
+    return factor * prior / (1 - prior + factor * prior)
 
 
 def attacker_of_noise(computed: Facts) -> str:

@@ -20,6 +20,7 @@ from sfumato.claims.claim import (
     percent,
 )
 from sfumato.claims.odds import bounds_checks, bounds_some, second_of
+from sfumato.claims.why import Step, of_odds
 from sfumato.show.numbers import at_least, at_most
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES, Facts
 from sfumato.values.mechanism import Mechanism, SubTable
@@ -89,6 +90,14 @@ class SubTableClaim(Claim):
             (first, *self._free(mechanism), COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES),
             f"each {name} is as likely as its share in the record's sub-table",
         )
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        """Yield what is believed beforehand, and how the shares of a sub-table give its matrix."""
+        yield Step(
+            "What is believed beforehand: the share that a value has in the record's sub-table",
+            ("Pr[x] = records of the sub-table with x / records of the sub-table <= its rho1",),
+        )
+        yield from of_odds(shape.mechanisms[0], UPWARD, joined=False)
 
     def _free(self, mechanism: Mechanism) -> Iterator[str]:
         """Yield which values are too frequent to be protected."""

@@ -91,7 +91,16 @@ def at_most(x: Fraction) -> str:
     >>> at_most(Fraction(1, 3)), at_most(Fraction(2319, 10_001))
     ('1/3 (33.3%)', '23.2%')
     """
-    return bound(x) or f"{math.ceil(1000 * x) / 10:g}%"
+    return bound(x) or upwards(x)
+
+
+def upwards(x: Fraction) -> str:
+    """Return a belief in percent with one digit, never below it.
+
+    >>> upwards(Fraction(1, 3))
+    '33.4%'
+    """
+    return f"{math.ceil(1000 * x) / 10:g}%"
 
 
 def beside_figures(told: str) -> str:

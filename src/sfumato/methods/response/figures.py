@@ -178,7 +178,7 @@ class ResponseFigures(Found, Figures):
     def _cost(self) -> Iterator[str]:
         yield "Utility and cost"
         yield (
-            f"  kappa = {self.kappa:.6g}: the estimated joint table has the expected squared error (kappa - 1)/N = "
+            f"  kappa = {self.kappa:.6g}: the estimated joint table has the expected squared error "
             f"{self.expected_l2:.4g}; holding all combinations to be alike has {self.uniform_l2:.4g}"
         )
         if self.objective == "chi-square":
