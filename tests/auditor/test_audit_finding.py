@@ -12,6 +12,7 @@ from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.linking_guesser import STOPS, _mean_limits, repeated_guesses
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.finding import Finding, largest_at, settled
+from sfumato.auditor.first_screen import _only_by_chance
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
@@ -125,3 +126,15 @@ def test_which_of_equal_risks_is_named_first_does_not_depend_on_the_last_digit()
     assert largest_at(risks[::-1].copy()) == 1
     assert settled(np.array([1e-17, 0.0, -1e-17])).tolist() == [0, 0, 0]  # differences to a bound that is reached
     assert settled(np.array([-1234.5678901234567])).tolist() == pytest.approx([-1234.56789012])
+
+
+@pytest.mark.parametrize(
+    ("worst", "interval", "told"),
+    [(0.334, (0.30, 0.36), True), (0.3334, (0.30, 0.36), False), (0.32, (0.30, 0.36), False), (0.334, None, False)],
+)
+def test_a_figure_beyond_its_limit_by_chance_says_so(
+    worst: float, interval: tuple[float, float] | None, told: bool
+) -> None:
+    """33.4% beside a limit of 33.3% and the word "kept" would be a riddle; 33.34% shows as 33.3%."""
+    found = replace(ONE, worst=worst, promised=1 / 3, interval=interval)
+    assert _only_by_chance(found) is told

@@ -127,7 +127,32 @@ def test_it_says_what_was_not_tested() -> None:
         {"attacker": "label", "reason": "there are no sub-tables."},
     ]}  # fmt: skip
     told = facts_of(private_page(of.release, record, of.table).sections[0])["Attacks"]
-    assert told.endswith("Not tested, as none was given: register.")
+    assert told.endswith("a register (list of people).")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_the_release_tells_whatever_the_noise_is_listed_where_the_card_names_it(method: str) -> None:
+    of = made(method)
+    for own in sheets(method):
+        told = facts_of(own).get("Told besides", "")
+        computed = of.release.manifest.computed_from_table
+        assert all(fact in told for fact in computed) or f"{len(computed)} facts" in told or "a fact" in told
+        assert bool(told) == bool(of.release.manifest.computed_from_table)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_surest_attacker_is_told_with_where_they_began(method: str) -> None:
+    of = made(method)
+    told = facts_of(sheets(method)[0])["Attacks"]
+    outside = [
+        f for f in of.record["findings"]
+        if f["scale"] == "risk" and f["promised"] is None and f["direction"] == "at most"
+    ]  # fmt: skip
+    if outside:
+        worst = max(f["worst"] for f in outside)
+        starts = {f["baseline"] for f in outside if f["worst"] == worst}
+        ends = [f", and was {percent(start)} sure before" if start is not None else "" for start in starts]
+        assert any(f"The surest of them ends at {percent(worst)}{end}." in told for end in ends)
 
 
 def test_people_with_several_rows_are_told_below_the_card() -> None:

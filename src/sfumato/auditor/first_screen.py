@@ -103,9 +103,18 @@ def _covered(findings: Sequence[Finding], roles: Mapping[str, Role]) -> Iterator
             each.before, widths[0], each.after, widths[1], each.limit, widths[2]
         )
         falling = ", falling" if finding.direction == "at least" else ""
-        yield f"  {kept:<6}  {figures}  {finding.attacker}{falling}: {_knows(finding, roles)}"
+        chance = " (by chance)" if _only_by_chance(finding) else ""
+        yield f"  {kept:<6}  {figures}{chance}  {finding.attacker}{falling}: {_knows(finding, roles)}"
     if (more := len(findings) - MOST_COVERED) > 0:
         yield f"  ... and {more:,} more, within their limits"
+
+
+def _only_by_chance(finding: Finding) -> bool:
+    """Whether what was tried out is beyond the limit, but no further than chance explains."""
+    limit = finding.promised
+    if limit is None or finding.interval is None or finding.verdict != "within the bound":
+        return False
+    return finding.direction == "at most" and finding.worst > limit and share(finding.worst) != share(limit)
 
 
 def _not_measured(audit: Audit, roles: Mapping[str, Role]) -> Iterator[str]:

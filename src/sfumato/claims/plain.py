@@ -75,7 +75,8 @@ def moved(bound: Bound, of: str, both: bool) -> str:
         assert bound.gamma is not None
         return f"Someone {percent(BELIEF)} sure of {of} will not get above {after(bound.gamma, BELIEF)}."
     rho1, rho2 = at_least(bound.rho1), at_most(bound.rho2)
-    back = f" Nor can it be ruled out: a belief of {rho2} or more stays at least {rho1}." if both else ""
+    low, high = (told.partition(" (")[0] for told in (rho1, rho2))  # the percentage was told already
+    back = f" Nor can it be ruled out: a belief of {high} or more stays at least {low}." if both else ""
     return f"Someone at most {rho1} sure of {of} will not get above {rho2}.{back}"
 
 

@@ -31,7 +31,7 @@ ROLE_WORDS = {
     "identifier": "Left out",
     "drop": "Left out",
     "quasi_identifier": "Others may know (published)",
-    "sensitive": "Secret (blurred)",
+    "sensitive": "Secret",
     "other": "Published as it is",
 }
 
