@@ -22,6 +22,7 @@ from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
+from sfumato.show.numbers import percent
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, patients, released
 
@@ -360,8 +361,11 @@ def test_two_randomized_rows_tell_more_than_one(tmp_path: Path) -> None:
     assert (quasi.about, whole.about) == ("quasi-identifiers", "whole rows")
     assert {quasi.verdict, whole.verdict} == {"not covered by the guarantee"}
     assert quasi.worst > posterior.worst
-    assert f"After one release the mean is {posterior.mean:.4g}, and the worst {posterior.worst:.4g}." in quasi.remark
-    assert f"After one release the mean is {row.mean:.4g}, and the worst {row.worst:.4g}." in whole.remark
+    assert (
+        f"After one release the mean is {percent(posterior.mean)}, and the worst {percent(posterior.worst)}."
+        in quasi.remark
+    )
+    assert f"After one release the mean is {percent(row.mean)}, and the worst {percent(row.worst)}." in whole.remark
     assert "Is told which row" in whole.assumption
     assert "the mean has approximate 95% limits" in by(found, "guesser")[0].remark
 

@@ -151,7 +151,7 @@ def test_several_attribute_sets_and_a_stated_bound() -> None:
     assert (found.verdict, found.promised, found.stated) == ("not covered by the guarantee", None, pytest.approx(1 / 3))
     assert found.worst == pytest.approx(361 / 561)
     assert found.at_risk == 3  # 461/561 / 2 is above 1/3, too
-    assert "nothing: worst 0.3333" in found.remark
+    assert "nothing: worst 33.3%" in found.remark
     alone = background_finding(tables, [nothing], 3, promised=False)
     assert (alone.at_risk, alone.broken, alone.baseline) == (0, False, 0.25)
 

@@ -213,7 +213,7 @@ def test_pages_speak_of_sets(form: Form, tmp_path: Path) -> None:
     texts = [html_of(page) for page in (private_page(release, record, table), public_page(release, record))]
     for text in texts:
         assert "each record was published with a set of 3 of the 13 values, one of 286 that are used" in text
-        assert "The set of a record holds its own value with a probability of 54.5%, and any one other with" in text
+        assert "The set of a record holds its own value with a probability of 54.55%, and any one other with" in text
         assert "published sets, all values alike" in text
         for nonsense in ("kept its", "published as itself", "published rows", "its published value"):
             assert nonsense not in text

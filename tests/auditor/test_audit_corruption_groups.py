@@ -130,7 +130,7 @@ def test_known_members_are_taken_out() -> None:
         tables, [Knowledge("nothing", np.zeros(7, np.int64), EVEN)], 3, known, np.array([1, 0, 1]), "abcd"
     )
     assert (finding.worst, finding.records, finding.attacker) == (0.5, 4, "corruption")
-    assert finding.remark.startswith("Known members move the worst belief from 0.5 to 0.5.")
+    assert finding.remark.startswith("Known members move the worst belief from 50% to 50%.")
     assert "Knows the true values of 3 member(s)" in finding.assumption
 
 

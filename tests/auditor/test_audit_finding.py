@@ -12,11 +12,13 @@ from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.linking_guesser import STOPS, _mean_limits, repeated_guesses
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.finding import Finding, largest_at, settled
+from sfumato.auditor.first_screen import _only_by_chance
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
 from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.robustness.prior import Prior
+from sfumato.show.numbers import percent, share
 
 ONE = Finding(
     attacker="order", question="q", assumption="a", measured="m", worst=0.25, records=10, at_risk=0, promised=0.25
@@ -59,8 +61,8 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
     known = Knowledge("age", signatures, Prior(weights, weights.sum(axis=1)))
     found = background_finding(GroupTables.of(np.zeros(4000, dtype=np.int64), values), [known], 2, False)
     assert found.is_bound
-    assert _row(found)[2] == f"<= {found.worst:.4g}"
-    assert any(f"worst <= {found.worst:.4g}" in line for line in _told(found))
+    assert _row(found)[2] == f"<= {share(found.worst)}"
+    assert any(f"worst <= {percent(found.worst)}" in line for line in _told(found))
     small = background_finding(
         GroupTables.of(np.repeat([0, 1], 2), np.array([0, 1, 0, 1])),
         [Knowledge("sex", np.array([0, 1, 0, 1]), Prior(np.array([[2, 1], [1, 2]]), np.array([3, 3])))],
@@ -68,7 +70,7 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
         False,
     )
     assert not small.is_bound
-    assert _row(small)[2] == f"{small.worst:.4g}"
+    assert _row(small)[2] == share(small.worst)
 
 
 # --- registers --------------------------------------------------------------------------------------------------------
@@ -124,3 +126,15 @@ def test_which_of_equal_risks_is_named_first_does_not_depend_on_the_last_digit()
     assert largest_at(risks[::-1].copy()) == 1
     assert settled(np.array([1e-17, 0.0, -1e-17])).tolist() == [0, 0, 0]  # differences to a bound that is reached
     assert settled(np.array([-1234.5678901234567])).tolist() == pytest.approx([-1234.56789012])
+
+
+@pytest.mark.parametrize(
+    ("worst", "interval", "told"),
+    [(0.334, (0.30, 0.36), True), (0.3334, (0.30, 0.36), False), (0.32, (0.30, 0.36), False), (0.334, None, False)],
+)
+def test_a_figure_beyond_its_limit_by_chance_says_so(
+    worst: float, interval: tuple[float, float] | None, told: bool
+) -> None:
+    """33.4% beside a limit of 33.3% and the word "kept" would be a riddle; 33.34% shows as 33.3%."""
+    found = replace(ONE, worst=worst, promised=1 / 3, interval=interval)
+    assert _only_by_chance(found) is told

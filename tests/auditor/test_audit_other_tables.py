@@ -71,7 +71,7 @@ def test_known_members_are_taken_out_of_their_classes(tmp_path: Path) -> None:
     (found,) = by(sf.audit(table, generalized(tmp_path), known=pa.table({"age": [34], "sex": ["M"]})), "corruption")
     assert (found.verdict, found.stated, found.worst) == ("not covered by the guarantee", 0.5, 1)
     assert (found.records, found.at_risk, found.mean) == (5, 3, pytest.approx((3 * 1 + 2 * 0.5) / 5))
-    assert "no member known the largest belief is 0.75" in found.remark
+    assert "no member known the largest belief is 75%" in found.remark
     pacsv.write_csv(pa.table({"age": [23, 27, 61]}), tmp_path / "known.csv")
     (found,) = by(sf.audit(table, generalized(tmp_path), known=tmp_path / "known.csv"), "corruption")
     assert (found.records, found.worst, found.mean) == (3, 1, pytest.approx((0.5 + 0.5 + 1) / 3))

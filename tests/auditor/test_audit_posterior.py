@@ -18,6 +18,7 @@ from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.methods.small_domain.method import uniform_matrix
+from sfumato.show.numbers import percent
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
@@ -114,7 +115,7 @@ def test_the_finding_of_a_broken_bound() -> None:
     assert found.at_risk == 2
     assert found.promised == 0.25
     assert found.excess == pytest.approx(found.worst - 0.25)
-    assert "'v1' at a prior of 0.1" in found.exposed[0].who
+    assert "'v1' at a prior of 10%" in found.exposed[0].who
     weaker = posterior_finding(own, [[7, 2, 1]], "upward", promised=False)
     assert (weaker.verdict, weaker.excess) == ("not covered by the guarantee", found.excess)
 
@@ -192,7 +193,7 @@ def test_worst_and_mean_are_of_the_same_records() -> None:
     assert found.mean == pytest.approx(beliefs[90:].mean())
     assert found.mean <= found.worst < beliefs[0]
     assert "Of 90 record(s) the requirement says nothing, or there is nothing to learn" in found.remark
-    assert f"there the largest belief is {beliefs[0]:.4g}" in found.remark
+    assert f"there the largest belief is {percent(beliefs[0])}" in found.remark
 
 
 def test_a_factor_that_is_gamma_is_within_the_bound() -> None:

@@ -24,6 +24,7 @@ from sfumato.auditor.report.sheet import _people, _unique, columns_of, for_publi
 from sfumato.auditor.report.sheet import sheet as sheet_of
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.release.alone import Alone
+from sfumato.show.numbers import percent, share
 from tests.page.releases import COLUMN, POLICIES, made
 
 METHODS = list(POLICIES)
@@ -105,7 +106,7 @@ def test_the_worst_case_is_that_of_the_attackers_who_gain_most() -> None:
     outside = max((f for f in risks if f["promised"] is None), key=lambda f: f["worst"] - (f["baseline"] or 0))
     assert "Within the promise: " in told
     assert f"someone who {roles_on('groups')[outside['attacker']].knows}" in told
-    assert f"{100 * outside['worst']:.3g}%" in told
+    assert percent(outside["worst"]) in told
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -126,7 +127,32 @@ def test_it_says_what_was_not_tested() -> None:
         {"attacker": "label", "reason": "there are no sub-tables."},
     ]}  # fmt: skip
     told = facts_of(private_page(of.release, record, of.table).sections[0])["Attacks"]
-    assert told.endswith("Not tested, as none was given: register.")
+    assert told.endswith("a register (list of people).")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_the_release_tells_whatever_the_noise_is_listed_where_the_card_names_it(method: str) -> None:
+    of = made(method)
+    for own in sheets(method):
+        told = facts_of(own).get("Told besides", "")
+        computed = of.release.manifest.computed_from_table
+        assert all(fact in told for fact in computed) or f"{len(computed)} facts" in told or "a fact" in told
+        assert bool(told) == bool(of.release.manifest.computed_from_table)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_surest_attacker_is_told_with_where_they_began(method: str) -> None:
+    of = made(method)
+    told = facts_of(sheets(method)[0])["Attacks"]
+    outside = [
+        f for f in of.record["findings"]
+        if f["scale"] == "risk" and f["promised"] is None and f["direction"] == "at most"
+    ]  # fmt: skip
+    if outside:
+        worst = max(f["worst"] for f in outside)
+        starts = {f["baseline"] for f in outside if f["worst"] == worst}
+        ends = [f", and was {percent(start)} sure before" if start is not None else "" for start in starts]
+        assert any(f"The surest of them ends at {percent(worst)}{end}." in told for end in ends)
 
 
 def test_people_with_several_rows_are_told_below_the_card() -> None:
@@ -294,7 +320,7 @@ def test_guesses_before_and_after_are_those_of_bayes_rule() -> None:
     before = joint.value.max() / joint.value.sum()
     sure = np.array([max(row * joint.value) / (row @ joint.value) for row in matrix])
     after = sure @ joint.published.ravel() / joint.published.sum()
-    assert cells("fine-grain")[COLUMN][1:3] == (f"{100 * before:.3g}%", f"{100 * after:.3g}%")
+    assert cells("fine-grain")[COLUMN][1:3] == (share(before), share(after))
 
 
 def test_guesses_in_groups_are_by_shares_and_counts_are_exact() -> None:
@@ -302,7 +328,7 @@ def test_guesses_in_groups_are_by_shares_and_counts_are_exact() -> None:
     counts = np.array([row["estimate"] for row in release.count(by=COLUMN).rows()])
     lines = release.groups_to_arrow().to_pylist()
     largest = [max(x["count"] for x in lines if x["group"] == g) for g in {x["group"] for x in lines}]
-    expected = (f"{100 * counts.max() / counts.sum():.3g}%", f"{100 * sum(largest) / counts.sum():.3g}%", "exact")
+    expected = (share(counts.max() / counts.sum()), share(sum(largest) / counts.sum()), "exact")
     assert cells("anatomy")[COLUMN][1:] == expected
 
 
@@ -314,7 +340,7 @@ def test_columns_without_noise_are_read_off_the_row(method: str) -> None:
         if column.treatment in ("untouched", "binned"):
             values = rows.column(column.name).to_pylist()
             most = max(values.count(value) for value in set(values)) / len(values)
-            assert cells(method)[column.name][1:] == (f"{100 * most:.3g}%", "100%", "exact")
+            assert cells(method)[column.name][1:] == (share(most), "100.0%", "exact")
 
 
 def test_worst_is_defined_once() -> None:

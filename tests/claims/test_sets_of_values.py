@@ -174,7 +174,7 @@ def test_a_plan_tells_what_binds_and_what_other_choices_cost() -> None:
     _, plan = planned()
     text = plan.explain()
     assert "Sets of values that have a bound together" in text
-    assert "illness starts with 'B2', upward, against all other values (gamma = 3)" in text
+    assert "illness starts with 'B2', upward, against all other values (gamma = 3.00)" in text
     assert 'under fine-grain, objective = "records"' in text
 
 

@@ -48,7 +48,7 @@ def test_the_worst_prior_breaks_fine_grain_as_published_downward(clinic: pa.Tabl
     assert (down.verdict, down.direction) == ("above the bound", "at least")
     assert (down.worst, down.promised, down.baseline) == pytest.approx((1 / 13, 1 / 10, 1 / 7))
     assert down.excess == pytest.approx(1 / 10 - 1 / 13)
-    assert "'SARS' at a prior of 0.1429" in down.exposed[0].who
+    assert "'SARS' at a prior of 14.3%" in down.exposed[0].who
     assert posterior_finding(made.figures.mechanism, [made.figures.counts], "upward").verdict == "within the bound"
 
 

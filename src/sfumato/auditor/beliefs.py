@@ -26,6 +26,7 @@ from sfumato.methods import plan
 from sfumato.methods.robustness.prior import check_prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism
@@ -226,10 +227,10 @@ def why_bound(bounds: Iterable[Bound], limit: float, prior: float) -> str:
         return ""
     factor = limit / (1 - limit) * (1 - prior) / prior
     if not any(bound.rho2 is not None for bound in stated):
-        return f"From a belief of {prior:.4g} beforehand: its odds grow by at most {factor:.4g}."
+        return f"From a belief of {percent(prior)} beforehand: its odds grow by at most {factor:.4g}."
     return (
-        f"This one was believed by {prior:.4g} beforehand, more than the belief that the promise starts from. So its "
-        f"own bound is higher: its odds grow by at most {factor:.4g}."
+        f"This one was believed by {percent(prior)} beforehand, more than the belief that the promise starts from. So "
+        f"its own bound is higher: its odds grow by at most {factor:.4g}."
     )
 
 

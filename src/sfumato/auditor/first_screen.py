@@ -6,7 +6,7 @@ that comes nearest to its limit, or is furthest beyond it. Attackers are counted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sfumato.auditor.attacker import Role
@@ -14,6 +14,7 @@ from sfumato.auditor.attackers import ROLES, roles_on
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.record import Audit
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import percent, share
 from sfumato.show.screen import Screen
 
 MOST_COVERED = 5  # lines of attackers whom the promise covers
@@ -94,7 +95,7 @@ def _covered(findings: Sequence[Finding], roles: Mapping[str, Role]) -> Iterator
         return
     yield ""
     yield "Covered: how sure before, how sure after, limit (higher for someone surer before)"
-    told = [_reached(finding) for finding in findings[:MOST_COVERED]]
+    told = [_reached(finding, share) for finding in findings[:MOST_COVERED]]
     widths = [max(len(getattr(each, name)) for each in told) for name in ("before", "after", "limit")]
     for finding, each in zip(findings, told, strict=False):
         kept = "BROKEN" if finding.verdict == "above the bound" else "kept"
@@ -102,9 +103,18 @@ def _covered(findings: Sequence[Finding], roles: Mapping[str, Role]) -> Iterator
             each.before, widths[0], each.after, widths[1], each.limit, widths[2]
         )
         falling = ", falling" if finding.direction == "at least" else ""
-        yield f"  {kept:<6}  {figures}  {finding.attacker}{falling}: {_knows(finding, roles)}"
+        chance = " (by chance)" if _only_by_chance(finding) else ""
+        yield f"  {kept:<6}  {figures}{chance}  {finding.attacker}{falling}: {_knows(finding, roles)}"
     if (more := len(findings) - MOST_COVERED) > 0:
         yield f"  ... and {more:,} more, within their limits"
+
+
+def _only_by_chance(finding: Finding) -> bool:
+    """Whether what was tried out is beyond the limit, but no further than chance explains."""
+    limit = finding.promised
+    if limit is None or finding.interval is None or finding.verdict != "within the bound":
+        return False
+    return finding.direction == "at most" and finding.worst > limit and share(finding.worst) != share(limit)
 
 
 def _not_measured(audit: Audit, roles: Mapping[str, Role]) -> Iterator[str]:
@@ -119,7 +129,7 @@ def _not_measured(audit: Audit, roles: Mapping[str, Role]) -> Iterator[str]:
 
 def _accepted(finding: Finding, roles: Mapping[str, Role]) -> str:
     """Return what an attacker reaches whom the promise does not cover, and when that can be accepted."""
-    reached = _reached(finding)
+    reached = _reached(finding, percent)
     compared = f" ({reached.limit} for comparison)" if reached.limit else ""
     role = roles.get(finding.attacker)
     acceptable = f" {role.acceptable.split('. ')[0].rstrip('.')}." if role else ""
@@ -144,7 +154,7 @@ class Reached:
     limit: str
 
 
-def _reached(finding: Finding) -> Reached:
+def _reached(finding: Finding, told: Callable[[float], str]) -> Reached:
     bound = finding.stated if finding.promised is None else finding.promised
     before, worst, limit = finding.baseline, finding.worst, bound
     if finding.nearest is not None:
@@ -152,11 +162,7 @@ def _reached(finding: Finding) -> Reached:
     at_least = ">=" if finding.direction == "at least" else ""
     sign = "<=" if finding.is_bound and not at_least else ""
     return Reached(
-        NOT_KNOWN if before is None else _percent(before),
-        f"{sign}{_percent(worst)}",
-        "" if limit is None else f"{at_least}{_percent(limit)}",
+        NOT_KNOWN if before is None else told(before),
+        f"{sign}{told(worst)}",
+        "" if limit is None else f"{at_least}{told(limit)}",
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sfumato.auditor.evidence import DoesNotApply, NotMeasured
 from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
+from sfumato.show.numbers import percent, share
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import indented, table
 
@@ -161,24 +162,24 @@ def _not_tried(title: str, tried: Sequence[NotTried]) -> str:
 
 
 def _row(finding: Finding) -> list[str]:
-    mean, near = "-" if finding.mean is None else f"{finding.mean:.4g}", finding.nearest
-    nearest = "-" if near is None else f"{near.risk:.4g} of {near.bound:.4g}"
+    mean, near = "-" if finding.mean is None else share(finding.mean), finding.nearest
+    nearest = "-" if near is None else f"{share(near.risk)} of {share(near.bound)}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), SHORT[finding.verdict], _worst(finding), _bound(finding), nearest, mean, at_risk]
+    return [_name(finding), SHORT[finding.verdict], _worst(finding, share), _bound(finding), nearest, mean, at_risk]
 
 
 def _key(found: Sequence[Finding]) -> Iterator[str]:
     yield "Worst: how sure someone can be of a value, or how often they are right, beside its own bound."
     if any(finding.stated is not None for finding in found):
-        yield "(0.25): nothing is promised here; shown for comparison."
+        yield "(25.0%): nothing is promised here; shown for comparison."
     if any(finding.why_bound for finding in found):
         yield "*: someone was surer beforehand than the promise starts from, so their bound is higher."
     if any(finding.nearest for finding in found):
         yield "Nearest: another one, which comes nearest to its own bound, or is furthest beyond it."
 
 
-def _worst(finding: Finding) -> str:
-    return f"<= {finding.worst:.4g}" if finding.is_bound else f"{finding.worst:.4g}"
+def _worst(finding: Finding, told: Callable[[float], str] = percent) -> str:
+    return f"<= {told(finding.worst)}" if finding.is_bound else told(finding.worst)
 
 
 def _name(finding: Finding) -> str:
@@ -188,8 +189,8 @@ def _name(finding: Finding) -> str:
 def _bound(finding: Finding) -> str:
     sign, star = "" if finding.direction == "at most" else ">= ", "*" if finding.why_bound else ""
     if finding.promised is not None:
-        return f"{sign}{finding.promised:.4g}{star}"
-    return "-" if finding.stated is None else f"({sign}{finding.stated:.4g}{star})"
+        return f"{sign}{share(finding.promised)}{star}"
+    return "-" if finding.stated is None else f"({sign}{share(finding.stated)}{star})"
 
 
 def _told(finding: Finding) -> Iterator[str]:
@@ -198,12 +199,14 @@ def _told(finding: Finding) -> Iterator[str]:
     yield indented(f"Measured: {_measured(finding)}.")
     yield indented(_promise(finding))
     if near := finding.nearest:
-        prior = "" if near.prior is None else f", believed by {near.prior:.4g} beforehand"
-        yield indented(f"Nearest to its own bound: {near.who}{prior}: {near.risk:.4g} of {near.bound:.4g}.")
+        prior = "" if near.prior is None else f", believed by {percent(near.prior)} beforehand"
+        yield indented(f"Nearest to its own bound: {near.who}{prior}: {percent(near.risk)} of {percent(near.bound)}.")
     if finding.scale == "risk" and finding.promised is not None and not finding.at_risk:
         yield indented("No record is at risk: none is beyond its own bound.")
     if finding.exposed:
-        groups = "; ".join(f"{group.who} ({group.risk:.4g}, {group.records:,})" for group in finding.exposed[:SHOWN])
+        groups = "; ".join(
+            f"{group.who} ({percent(group.risk)}, {group.records:,})" for group in finding.exposed[:SHOWN]
+        )
         yield indented(f"Largest (risk, records): {groups}.")
     if finding.remark:
         yield indented(finding.remark)
@@ -211,12 +214,13 @@ def _told(finding: Finding) -> Iterator[str]:
 
 def _promise(finding: Finding) -> str:
     if finding.scale == "chance":
-        return f"Chance allows {finding.direction} {finding.promised:.4g}."
+        assert finding.promised is not None  # what chance allows is always known
+        return f"Chance allows {finding.direction} {percent(finding.promised)}."
     if finding.promised is not None:
-        return f"Promised of it: {finding.direction} {finding.promised:.4g}. {finding.why_bound}".strip()
+        return f"Promised of it: {finding.direction} {percent(finding.promised)}. {finding.why_bound}".strip()
     reason = f"Nothing is promised. {finding.reason}"
     if finding.stated is not None:
-        return f"{reason} For comparison: {finding.direction} {finding.stated:.4g}. {finding.why_bound}".strip()
+        return f"{reason} For comparison: {finding.direction} {percent(finding.stated)}. {finding.why_bound}".strip()
     return reason
 
 
@@ -224,11 +228,11 @@ def _measured(finding: Finding) -> str:
     who = f" ({finding.who})" if finding.who else ""
     text = f"worst {_worst(finding)}{who}"
     if finding.mean is not None:
-        text += f", mean {finding.mean:.4g}"
+        text += f", mean {percent(finding.mean)}"
     if finding.baseline is not None:
-        text += f", without the release {finding.baseline:.4g}"
+        text += f", without the release {percent(finding.baseline)}"
     if finding.interval is not None:
-        text += f", confidence limits {finding.interval[0]:.4g} to {finding.interval[1]:.4g}"
+        text += f", confidence limits {percent(finding.interval[0])} to {percent(finding.interval[1])}"
     return f"{text} ({finding.measured})"
 
 

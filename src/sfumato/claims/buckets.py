@@ -37,6 +37,7 @@ from sfumato.claims.claim import (
 from sfumato.claims.claim import (
     SECOND as SECOND_RELEASE,
 )
+from sfumato.claims.why import Step, of_buckets
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 from sfumato.values.text import named
@@ -165,6 +166,12 @@ class BucketClaim(Claim):
         """Return how sure someone can become of a record's value, and of which values are frequent."""
         withheld = shape.withheld > 0
         return Plain(_promise(self, withheld), _attacker(self), tuple(_gaps(self, withheld)), _start(self))
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        if self.is_robust and self.assurance == "as-published":
+            asked = f"The Delta condition of PI Eq. (4) with r = {self.at_most.denominator}."
+            return iter([Step("What each group keeps, which bounds no belief", (asked,))])
+        return of_buckets(self.value, self.at_most, self.dealt_within)
 
     def cost(self, shape: Shape, rows: int) -> str:
         """Return that values stay true, and what is lost."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from sfumato.claims.why import Step, Why, proof
 from sfumato.claims.wording import todays
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
@@ -288,6 +289,10 @@ class Claim(ABC):
     def plain(self, shape: Shape) -> Plain:
         """Return the same in plain words, for the card."""
 
+    @abstractmethod
+    def why(self, shape: Shape) -> Iterator[Step]:
+        """Yield how the promise gives the matrices or buckets, in formulas with the numbers put in."""
+
     def cost(self, shape: Shape, rows: int) -> str:
         """Return what a release of so many records costs analysts, by what is public, for the card."""
         return cost_of_noise(shape.mechanisms, rows)
@@ -336,6 +341,11 @@ def card_of(claim: Claim, shape: Shape, stated: Guarantee, *, rows: int, known: 
         prior=stated.prior,
         not_covered=stated.limits,
     )
+
+
+def why_of(claim: Claim, shape: Shape, method: str) -> Why:
+    """Return why the promise of a method holds, for `--why`."""
+    return Why(tuple(claim.why(shape)), proof(method))
 
 
 def _strength(stated: Guarantee, plain: Plain) -> str:

@@ -25,6 +25,7 @@ from sfumato.claims.claim import (
     percent,
 )
 from sfumato.claims.odds import assumed
+from sfumato.claims.why import Step, of_risk
 from sfumato.values.computed import RESPONSE_MATRICES, Facts
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
@@ -84,6 +85,9 @@ class RiskClaim(Claim):
     def plain(self, shape: Shape) -> Plain:
         """Return how often a value is found by linking, at most."""
         return Plain(_promise(self), _attacker(self), tuple(_gaps(self, shape.mechanisms)))
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        return of_risk(self.risk, Fraction(self.limit.limit), len(self.limit.groups), shape.mechanisms)
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
         if not keyed:

@@ -53,6 +53,7 @@ from sfumato.claims.claim import (
 )
 from sfumato.claims.plain import attacker_of_noise, gaps_of_noise, promise_on_odds
 from sfumato.claims.single_columns import worst_factor
+from sfumato.claims.why import Step, of_odds
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import SetBound, strictest_gamma
 from sfumato.values.computed import OBSERVED_RHO1, Facts
@@ -120,6 +121,9 @@ class OddsClaim(Claim):
             attacker_of_noise(shape.computed),
             tuple(gaps_of_noise(domain, table, self.scope, self.directions, shape.computed)),
         )
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        return of_odds(shape.mechanisms[0], self.directions, self.scope == "any predicate")
 
     def _sentence(self, domain: SensitiveDomain, table: SubTable) -> str:
         """Return what is promised of single values, then of sets; a promise about any statement holds sets, too."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -18,6 +17,7 @@ from sfumato.claims.claim import (
     Scope,
     percent,
 )
+from sfumato.show.numbers import at_least, at_most
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import Bound, strictest_gamma
 from sfumato.values.computed import Facts
@@ -75,8 +75,9 @@ def moved(bound: Bound, of: str, both: bool) -> str:
     if bound.rho1 is None or bound.rho2 is None:
         assert bound.gamma is not None
         return f"Someone {percent(BELIEF)} sure of {of} will not get above {after(bound.gamma, BELIEF)}."
-    rho1, rho2 = _ends(bound.rho1, bound.rho2)
-    back = f" Nor can it be ruled out: a belief of {rho2} or more stays at least {rho1}." if both else ""
+    rho1, rho2 = at_least(bound.rho1), at_most(bound.rho2)
+    low, high = (told.partition(" (")[0] for told in (rho1, rho2))  # the percentage was told already
+    back = f" Nor can it be ruled out: a belief of {high} or more stays at least {low}." if both else ""
     return f"Someone at most {rho1} sure of {of} will not get above {rho2}.{back}"
 
 
@@ -85,24 +86,22 @@ def short(bound: Bound) -> str:
     if bound.rho1 is None or bound.rho2 is None:
         assert bound.gamma is not None
         return f"from {percent(BELIEF)} to at most {after(bound.gamma, BELIEF)}"
-    rho1, rho2 = _ends(bound.rho1, bound.rho2)
+    rho1, rho2 = at_least(bound.rho1), at_most(bound.rho2)
     return f"from at most {rho1} to at most {rho2}"
 
 
-def _ends(rho1: Fraction, rho2: Fraction) -> tuple[str, str]:
-    """Return both ends in percent with one digit: the first never above it, the second never below it."""
-    low, high = math.floor(rho1 * 1000), math.ceil(rho2 * 1000)
-    return f"{low / 10:g}%" if low else f"{float(100 * rho1):.2g}%", f"{high / 10:g}%"
-
-
 def after(factor: Fraction, prior: Fraction) -> str:
-    """Return what becomes of a belief under a factor on its odds, in percent with one digit, never below it.
+    """Return what becomes of a belief under a factor on its odds, never below it.
 
     >>> after(Fraction(3), Fraction(1, 10))
     '25%'
     """
-    belief = factor * prior / (1 - prior + factor * prior)
-    return f"{float(Fraction(math.ceil(belief * 1000), 10)):g}%"
+    return at_most(belief_after(factor, prior))
+
+
+def belief_after(factor: Fraction, prior: Fraction) -> Fraction:
+    """Return factor * prior / (1 - prior + factor * prior)."""
+    return factor * prior / (1 - prior + factor * prior)
 
 
 def attacker_of_noise(computed: Facts) -> str:

@@ -51,7 +51,9 @@ from sfumato.claims.odds import (
     equal_twice,
     told_factor,
 )
-from sfumato.claims.plain import BELIEF, after, attacker_of_noise
+from sfumato.claims.plain import BELIEF, after, attacker_of_noise, belief_after
+from sfumato.claims.why import Step, of_product
+from sfumato.show.numbers import at_least, upwards
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 
@@ -117,9 +119,16 @@ class SeveralClaim(Claim):
         told = [f"{name} read alone: {own.promise}" for name, own in zip(self.columns, each, strict=True)]
         told[MOST_TOLD:] = [f"{len(told) - MOST_TOLD:,} more columns: as listed."] if told[MOST_TOLD:] else []
         reached = "can become certain" if whole is None else f"will not get above {after(whole, prior)}"
-        told.append(f"All read together: someone {percent(prior)} sure of anything {reached}.")
+        told.append(f"All read together: someone {at_least(prior)} sure of anything {reached}.")
         gaps = dict.fromkeys(gap for own in each for gap in own.gaps)
         return Plain(" ".join(told), attacker_of_noise(shape.computed), tuple(gaps))
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        """Yield the reasons of each column, then what all can do together."""
+        for name, part, mechanism in zip(self.columns, self.parts, shape.mechanisms, strict=True):
+            for step in part.why(replace(shape, mechanisms=(mechanism,))):
+                yield step._replace(about=f"{name}: {step.about}")
+        yield of_product(self.columns, [mechanism.matrix.largest_ratio for mechanism in shape.mechanisms])
 
     def _alone(self, each: Sequence[Guarantee]) -> Iterator[str]:
         """Yield the promise of every column, for what that column itself shows."""
@@ -220,9 +229,10 @@ def told_together(claim: SeveralClaim, shape: Shape) -> Iterator[str]:
         yield "The odds of a statement about several of them have no bound."
         return
     prior = _belief(mechanisms)
+    reached = upwards(belief_after(whole, prior))
     yield (
         "For any statement about a record's sensitive values, one or several: seeing the release lets its odds change "
-        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {after(whole, prior)}."
+        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {reached}."
     )
 
 

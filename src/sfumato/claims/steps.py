@@ -17,6 +17,7 @@ from typing import Any
 from sfumato.claims.claim import Check, Guarantee, Plain, Published, Shape, outcome, percent, rounded_up
 from sfumato.claims.odds import OddsClaim, follows
 from sfumato.claims.plain import BELIEF, after, moved
+from sfumato.claims.why import Step, number
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import NO_BOUND, Bound, Mechanism, bound_keys, read_bound
 from sfumato.values.order import codes_in_order
@@ -73,6 +74,17 @@ class StepsClaim(OddsClaim):
             f"get above {after(far, BELIEF)}."
         )
         return found._replace(promise=promise, gaps=(f"telling values more than {steps} apart", *found.gaps))
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        """Yield the bound on all values, then that within the steps: ratios of neighbours multiply."""
+        yield from super().why(shape)
+        mechanism = shape.mechanisms[0]
+        ratio = mechanism.matrix.largest_step(codes_in_order(mechanism.domain.parts[0]))
+        if ratio is not None and self.bound.gamma is not None:
+            yield Step(
+                f"Within {self.steps} step(s): from one value to its neighbour a row changes by one ratio at most",
+                (f"({number(ratio)})^{self.steps} = {number(ratio**self.steps)} <= {number(self.bound.gamma)}",),
+            )
 
     def _near(self) -> str:
         assert self.bound.gamma is not None

@@ -26,6 +26,8 @@ from sfumato.claims.claim import (
     percent,
 )
 from sfumato.claims.odds import bounds_checks, bounds_some, second_of
+from sfumato.claims.why import Step, of_odds
+from sfumato.show.numbers import at_least, at_most
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES, Facts
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.text import named
@@ -84,16 +86,24 @@ class SubTableClaim(Claim):
         """Return how sure someone can become who is as sure beforehand as the shares of a sub-table say."""
         mechanism = shape.mechanisms[0]
         rho2, name = _rho2(mechanism), mechanism.domain.name
-        reached = f"will not get above {percent(rho2)}" if rho2 else "can become certain"
+        reached = f"will not get above {at_most(rho2)}" if rho2 else "can become certain"
         first = "someone who starts from anything else, or who uses the exact counts of a sub-table"
         return Plain(
-            f"Someone at most {percent(self.rho1)} sure of a record's {name} {reached}, if they start from the shares "
+            f"Someone at most {at_least(self.rho1)} sure of a record's {name} {reached}, if they start from the shares "
             "in its sub-table (the records that are randomized together).",
             f"knows how the noise works, who is in the table, each record's sub-table with its shares, and everyone's "
             f"{QUASI_IDENTIFIERS}; sees one release.",
             (first, *self._free(mechanism), COMPUTED, UNTOUCHED, SECOND, SEVERAL_ROWS, RELATIVES),
             f"each {name} is as likely as its share in the record's sub-table",
         )
+
+    def why(self, shape: Shape) -> Iterator[Step]:
+        """Yield what is believed beforehand, and how the shares of a sub-table give its matrix."""
+        yield Step(
+            "What is believed beforehand: the share that a value has in the record's sub-table",
+            ("Pr[x] = records of the sub-table with x / records of the sub-table <= its rho1",),
+        )
+        yield from of_odds(shape.mechanisms[0], UPWARD, joined=False)
 
     def _free(self, mechanism: Mechanism) -> Iterator[str]:
         """Yield which values are too frequent to be protected."""

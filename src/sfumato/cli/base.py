@@ -51,6 +51,7 @@ PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/reference/json.md).")]
 Details = Annotated[bool, typer.Option("--details", help="Show all of it, not only the first screen.")]
+Reasons = Annotated[bool, typer.Option("--why", help="Show why the promise holds: its formulas, with the numbers.")]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
 Engine = Annotated[str, typer.Option("--engine", help="embedded, on this machine, or spark.")]
 Master = Annotated[

@@ -22,6 +22,7 @@ from sfumato.cli.base import (
     Master,
     NewFolder,
     PolicyPath,
+    Reasons,
     ReleasePath,
     Shuffle,
     TablePath,
@@ -142,6 +143,7 @@ def plan(
     master: Master = None,
     conf: Conf = None,
     details: Details = False,
+    why: Reasons = False,
     as_json: Json = False,
 ) -> None:
     """Explain what would be published, and at what cost.
@@ -158,7 +160,10 @@ def plan(
             made = to_sign(opened, made, report)
     if output is not None:
         write_new(output, made.to_json())
-    tell_first(made.summary(), made, as_json, details)
+    if why:
+        tell(made.why, as_json)
+    else:
+        tell_first(made.summary(), made, as_json, details)
     if output is not None and not as_json:
         what = "This exact plan is published" if made.figures.exact else "About this is published, drawn anew,"
         say(f"Wrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
@@ -269,6 +274,7 @@ def verify(
         Path | None, typer.Option("--signer", help="The publisher's public key: the release must be signed with it.")
     ] = None,
     details: Details = False,
+    why: Reasons = False,
     as_json: Json = False,
 ) -> None:
     """Re-check all that a release alone can prove.
@@ -279,7 +285,9 @@ def verify(
 
     opened = open_release(release)
     result = opened.verify(certificate, signer=signer)
-    if as_json:
+    if why and result.holds:  # a broken matrix gives no reasons
+        tell(opened.manifest.why, as_json)
+    elif as_json:
         print_json(result.to_dict())
     elif details:
         rows = [[check.status, check.name, check.detail] for check in result.checks]

@@ -17,6 +17,7 @@ from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import SHOWN_VALUES, Expected, Figures, Plan, restored
 from sfumato.methods.small_domain.figures import PartitionFigures
+from sfumato.show.numbers import chance, chances, factor
 from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
@@ -419,8 +420,7 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
 
 def _range(shares: FloatArray) -> str:
     """Return the smallest and the largest share, once where they are shown alike."""
-    low, high = f"{float(shares.min()):.2%}", f"{float(shares.max()):.2%}"
-    return low if low == high else f"{low} to {high}"
+    return chances(float(shares.min()), float(shares.max()))
 
 
 def _cards(figures: PerturbationFigures) -> str:
@@ -466,8 +466,8 @@ def _values(figures: PerturbationFigures) -> Iterator[str]:
     yield f"  {'value':24} {'records':>10} {'gamma':>10} {heads} {'std. error':>11}"
     for c in np.argsort(-figures.counts, kind="stable")[:SHOWN_VALUES]:
         error = "none" if errors is None else f"{errors[c]:,.1f}"
-        gamma = "none" if math.isinf(gammas[c]) else f"{gammas[c]:.4g}"
-        kept, own = ("none" if math.isnan(p) else f"{p:.4f}" for p in (retention[c], diagonal[c]))
+        gamma = "none" if math.isinf(gammas[c]) else factor(gammas[c])
+        kept, own = ("none" if math.isnan(p) else chance(p) for p in (retention[c], diagonal[c]))
         value, records = figures.domain.labels[c][:24], figures.counts[c]
         shares = f"{own:>10}" if of_cards else f"{kept:>10} {own:>9}"
         yield f"  {value:24} {records:>10,} {gamma:>10} {shares} {error:>11}"
@@ -480,7 +480,7 @@ def _sets(figures: PerturbationFigures) -> Iterator[str]:
     yield f"  {'set':40} {'values':>8} {'records':>10} {'gamma':>10}"
     for each in figures.mechanism.sets[:SHOWN_VALUES]:
         records, gamma = int(figures.counts[list(each.codes)].sum()), float(each.bound.gamma or math.inf)
-        yield f"  {each.told(figures.domain)[:40]:40} {len(each.codes):>8,} {records:>10,} {gamma:>10.4g}"
+        yield f"  {each.told(figures.domain)[:40]:40} {len(each.codes):>8,} {records:>10,} {factor(gamma):>10}"
     if (more := len(figures.mechanism.sets) - SHOWN_VALUES) > 0:
         yield f"  ... and {more:,} more"
 
@@ -498,23 +498,23 @@ def _binding(figures: PerturbationFigures) -> Iterator[str]:
         return
     yield f"What binds: {'the matrix leaves these pairs no room' if given else RAISING}"
     for b in bindings[:SHOWN_VALUES]:
-        yield f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})"
+        yield f"  {b.value}, {b.direction}, against {b.against} (gamma = {factor(b.gamma)})"
     if len(bindings) > SHOWN_VALUES:
         yield f"  ... and {len(bindings) - SHOWN_VALUES:,} more"
     for x in figures.loosenings:
         who = ", ".join(x.values[:3]) + (f" and {len(x.values) - 3} more" if len(x.values) > 3 else "")
         yield (
-            f"  Loosening gamma of {who} from {x.gamma:.4g} to {x.loosened:.4g} lifts record utility "
-            f"from {figures.record_utility:.4f} to {x.record_utility:.4f}."
+            f"  Loosening gamma of {who} from {factor(x.gamma)} to {factor(x.loosened)} lifts record utility "
+            f"from {chance(figures.record_utility)} to {chance(x.record_utility)}."
         )
 
 
 def _cost(figures: PerturbationFigures) -> Iterator[str]:
     yield "Utility and cost"
     if figures.mechanism.form == "value":
-        yield f"  record utility (share of records that stay true): {figures.record_utility:.4f}"
+        yield f"  record utility (share of records that stay true): {chance(figures.record_utility)}"
     else:
-        yield f"  share of records whose set holds their own value: {figures.record_utility:.4f}"
+        yield f"  share of records whose set holds their own value: {chance(figures.record_utility)}"
     if figures.expected_error is not None and (figures.uniform or figures.choices):
         other = f"; of plain uniform perturbation {figures.uniform.expected_error:,.4g}" if figures.uniform else ""
         yield f"  expected squared error of all counts together, per record: {figures.expected_error:,.4g}{other}"
@@ -523,7 +523,7 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
         yield f"    under {choice.name}: {error}"
     if figures.other_assurance:
         name, utility = figures.other_assurance
-        yield f"  record utility of the {name} version: {utility:.4f}"
+        yield f"  record utility of the {name} version: {chance(utility)}"
     if figures.total_variation is not None:
         variation = figures.total_variation
         yield f"  expected total variation (distance of the estimated shares from the true ones): {variation:.4f}"
@@ -532,7 +532,7 @@ def _cost(figures: PerturbationFigures) -> Iterator[str]:
     if figures.uniform:
         yield (
             "  plain uniform perturbation with the strictest requirement: record utility "
-            f"{figures.uniform.record_utility:.4f}, expected total variation {figures.uniform.total_variation:.4f}"
+            f"{chance(figures.uniform.record_utility)}, expected total variation {figures.uniform.total_variation:.4f}"
         )
     epsilon = "infinite" if math.isinf(figures.mechanism.epsilon) else f"{figures.mechanism.epsilon:.4f}"
     yield f"  local differential privacy of the sensitive attribute: epsilon = {epsilon}"

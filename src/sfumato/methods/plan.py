@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from sfumato.claims.claim import Card, Claim, Guarantee, Shape, card_of, known_columns
+from sfumato.claims.claim import Card, Claim, Guarantee, Shape, card_of, known_columns, why_of
 from sfumato.claims.odds import assumed
+from sfumato.claims.why import Why
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.show.results import Drawn, Private
 from sfumato.show.screen import Screen
@@ -204,10 +205,20 @@ class Plan(Private, Drawn):
     def card(self) -> Card:
         """What is promised, in the five lines that people read."""
         withheld = self.figures.total_withheld
-        shape = Shape(self.mechanisms, withheld, self.computed_from_table)
         hidden = {part.name for part in self.figures.hidden}
         known = [name for name in self.published if name not in hidden]  # as the manifest of the release has it
-        return card_of(self.claim, shape, self.guarantee, rows=self.rows - withheld, known=known_columns(known))
+        return card_of(self.claim, self._shape, self.guarantee, rows=self.rows - withheld, known=known_columns(known))
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.mechanisms, self.figures.total_withheld, self.computed_from_table)
+
+    @property
+    def why(self) -> Why:
+        """Why the promise gives these matrices or buckets: formulas with the numbers put in."""
+        return why_of(
+            self.claim, Shape(self.mechanisms, self.figures.total_withheld, self.computed_from_table), self.method
+        )
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import BOTH, UPWARD, Card, Claim, Guarantee, Scope, Shape, card_of, known_columns
+from sfumato.claims.claim import BOTH, UPWARD, Card, Claim, Guarantee, Scope, Shape, card_of, known_columns, why_of
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
+from sfumato.claims.why import Why
 from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
 from sfumato.values.attributes import SensitiveDomain
@@ -493,8 +494,16 @@ class Manifest(Part):
     @property
     def card(self) -> Card:
         """What is promised, in the five lines that people read."""
-        shape = Shape(self.mechanism_values, self.withheld, self.computed_from_table)
-        return card_of(self.claim, shape, self.guarantee, rows=self.data.rows, known=self._known)
+        return card_of(self.claim, self._shape, self.guarantee, rows=self.data.rows, known=self._known)
+
+    @property
+    def why(self) -> Why:
+        """Why the promise gives these matrices or groups, as its plan told it."""
+        return why_of(self.claim, self._shape, self.method)
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.mechanism_values, self.withheld, self.computed_from_table)
 
     @property
     def _known(self) -> str:

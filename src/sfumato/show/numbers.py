@@ -1,11 +1,127 @@
-"""Figures as people read them: as many digits as their errors deserve."""
+"""Figures as people read them: one rule for all that is printed, drawn or shown on a page.
+
+- A bound of the policy is exact, as it was written (`bound`): 30%, 1/3 (33.3%).
+- A bound that was computed is rounded so that what is said of it stays true (`at_most`, `at_least`): a belief that may
+  be reached goes up, one that a promise starts from goes down.
+- What was measured goes to the nearest tenth of a percent (`share`, in tables; `percent`, in sentences). What is not 0
+  or 1 is never shown as if it were.
+- A chance that a matrix states has two decimals (`chance`), and so has a factor on odds (`factor`).
+- So figures in one column of a table have the same number of decimals.
+- Estimates have as many digits as their errors deserve (`number`).
+
+Verdicts compare the exact numbers, never those that are shown.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
+
+
+LARGEST_DENOMINATOR = 20
+"""Fractions with a larger one are no bounds that people write."""
+
+
+def share(part: float, decimals: int = 1) -> str:
+    """Return a share for a column of a table, in percent.
+
+    >>> [share(part) for part in (0, 1, 1 / 3, 0.05, 0.00012, 0.99996)]
+    ['0.0%', '100.0%', '33.3%', '5.0%', '<0.1%', '>99.9%']
+    """
+    step = 10.0**-decimals
+    if 0 < part < 1 and round(100 * part, decimals) in (0, 100):
+        return f"<{step:.{decimals}f}%" if part < 0.5 else f">{100 - step:.{decimals}f}%"
+    return f"{100 * part:.{decimals}f}%"
+
+
+def percent(part: float) -> str:
+    """Return a share for a sentence: as in a table, but without a last zero.
+
+    >>> [percent(part) for part in (0.3, 1 / 3, 0.00012, 1)]
+    ['30%', '33.3%', '<0.1%', '100%']
+    """
+    return share(part).replace(".0%", "%")
+
+
+def chance(part: float) -> str:
+    """Return an entry of a matrix, or a retention: with many values they are small.
+
+    >>> chance(0.3), chance(0.000871), chance(1e-6)
+    ('30.00%', '0.09%', '<0.01%')
+    """
+    return share(part, 2)
+
+
+def chances(low: float, high: float) -> str:
+    """Return the least and the largest of several, once where they are shown alike.
+
+    >>> chances(0.1, 0.2), chances(0.1, 0.1)
+    ('10.00% to 20.00%', '10.00%')
+    """
+    least, most = chance(low), chance(high)
+    return least if least == most else f"{least} to {most}"
+
+
+def factor(value: float) -> str:
+    """Return by how many times odds may change.
+
+    >>> factor(27 / 7), factor(1200)
+    ('3.86', '1,200.00')
+    """
+    return f"{value:,.2f}"
+
+
+def bound(x: Fraction) -> str:
+    """Return a bound that is a percentage of at most two decimals, or a fraction as people write them; "" of another.
+
+    >>> bound(Fraction(3, 10)), bound(Fraction(1, 3)), bound(Fraction(5074, 69560))
+    ('30%', '1/3 (33.3%)', '')
+    """
+    if (10_000 * x).denominator == 1:
+        return f"{float(100 * x):g}%"
+    return f"{x} ({percent(float(x))})" if x.denominator <= LARGEST_DENOMINATOR else ""
+
+
+def at_most(x: Fraction) -> str:
+    """Return a bound on what may be reached, never below it.
+
+    >>> at_most(Fraction(1, 3)), at_most(Fraction(2319, 10_001))
+    ('1/3 (33.3%)', '23.2%')
+    """
+    return bound(x) or upwards(x)
+
+
+def upwards(x: Fraction) -> str:
+    """Return a belief in percent with one digit, never below it.
+
+    >>> upwards(Fraction(1, 3))
+    '33.4%'
+    """
+    return f"{math.ceil(1000 * x) / 10:g}%"
+
+
+def beside_figures(told: str) -> str:
+    """Return a bound where figures stand beside it: without its fraction.
+
+    >>> beside_figures("1/3 (33.3%)"), beside_figures("30%")
+    ('33.3%', '30%')
+    """
+    return told.partition(" (")[2].rstrip(")") or told
+
+
+def at_least(x: Fraction) -> str:
+    """Return what a promise starts from, never above it; of less than a tenth of a percent one digit.
+
+    >>> at_least(Fraction(1, 7)), at_least(Fraction(5074, 69560)), at_least(Fraction(1, 69560))
+    ('1/7 (14.3%)', '7.2%', '0.001%')
+    """
+    if told := bound(x):
+        return told
+    step = min(Fraction(1, 10), Fraction(10) ** math.floor(math.log10(100 * x)))
+    return f"{float(math.floor(100 * x / step) * step):g}%"
 
 
 def decimals_of(error: float | None) -> int:

@@ -61,6 +61,7 @@ from sfumato.methods import plan
 from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import WORDS
@@ -221,14 +222,17 @@ def averaging_findings(
         )
     else:
         finding = _dealt_finding(mechanism, found, int(sum(sum(counts) for counts in quotas)))
-    limits = "" if found.interval is None else f" (95% limits {found.interval[0]:.4g} to {found.interval[1]:.4g})"
+    limits = (
+        "" if found.interval is None else f" (95% limits {percent(found.interval[0])} to {percent(found.interval[1])})"
+    )
     yield replace(
         finding,
         assumption=f"Sees 2 releases, and knows which rows are of one record. {finding.assumption}",
         measured="worst: a belief; mean: how often the likeliest value is right at the table's shares",
         mean=found.mean,
     ).with_remark(
-        f"The likeliest value is right for {found.mean:.4g} of the records{limits}, after one for {once.mean:.4g}."
+        f"The likeliest value is right for {percent(found.mean)} of the records{limits}, after one for "
+        f"{percent(once.mean)}."
     )
 
 
@@ -353,7 +357,8 @@ def _two_rows_finding(table: JointTable, once: RowBeliefs, twice: RowBeliefs, li
     if twice.interval is not None:
         low, high = twice.interval
         exact = f"of {SIMULATED_ROWS:,} people who were drawn"
-        more = f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."
+        limits = f"{percent(low)} to {percent(high)}"
+        more = f" The mean of two has 95% limits {limits}; larger beliefs than the worst may exist."
     return Finding(
         attacker="averaging",
         question=WHICH_SENSITIVE,
@@ -369,7 +374,7 @@ def _two_rows_finding(table: JointTable, once: RowBeliefs, twice: RowBeliefs, li
         at_risk=round(twice.above * table.records),
         stated=limit,
         baseline=float(table.counts.sum(axis=0).max() / table.records),
-        remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}.{more}",
+        remark=f"After one release the mean is {percent(once.mean)}, and the worst {percent(once.worst)}.{more}",
     )
 
 
@@ -476,8 +481,9 @@ def _two_groups_finding(evidence: Evidence, people: IntArray, found: TwoGroups) 
             lambda k: f"{own.told[own.table[people[k]]]}: {evidence.values.labels[found.likeliest[k]]!r}",
         ),
         remark=(
-            f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "
-            "the two groups have one value only in common: it is certain. Asked for are people who can be found in "
+            f"After one release the mean belief in the true value is {percent(found.once.mean())}. Of {certain:,} "
+            "people the two groups have one value only in common: it is certain. Asked for are people who can be "
+            "found in "
             f"both{', and whose groups are of one cell' if within else ''}; someone who solves for all people at once "
             "may learn more."
         ),

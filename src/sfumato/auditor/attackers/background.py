@@ -23,6 +23,7 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, knowledge
 from sfumato.methods.robustness.check import CLOSE, exceeding, posteriors_by_group
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"
@@ -127,7 +128,7 @@ def background_finding(
         baseline=float(prior),
         exposed=tuple(_exposed(tables, found, values)),
         remark=" ".join(
-            f"{each.knowledge.name}: worst {each.largest.max():.4g}, mean {each.mean:.4g}, "
+            f"{each.knowledge.name}: worst {percent(each.largest.max())}, mean {percent(each.mean)}, "
             f"{int(each.above.sum()):,} record(s) above."
             for each in found
         ),

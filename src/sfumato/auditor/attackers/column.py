@@ -38,6 +38,7 @@ from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.matrix.base import Direction, Matrix
@@ -213,7 +214,7 @@ def _remark(view: ColumnView, found: ColumnBeliefs, above: BoolArray, pool: Bool
     free = np.where(pool | (found.priors == 1), -1.0, found.beliefs)
     if free.max() > 0:
         value = largest_at(free.max(axis=0))
-        told += f" Of values without a bound the largest belief is {free.max():.4g} ({view.told(value)})."
+        told += f" Of values without a bound the largest belief is {percent(free.max())} ({view.told(value)})."
     sure = (found.beliefs >= 1 - ROUNDING) & (found.priors < 1)
     records = round(float(found.records[sure.any(axis=1)].sum()))
     return f"{told} Of {records:,} record(s) the value is certain." if records else told

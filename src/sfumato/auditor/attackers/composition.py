@@ -34,6 +34,7 @@ from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, 
 from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, largest_at, most_exposed, settled
 from sfumato.errors import UsageError
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import WORDS
@@ -247,9 +248,10 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
     remark = "No value has a bound."
     if np.isfinite(limits[critical]):
         remark = (
-            f"The bound of {limits[critical]:.4g}, stated for someone who takes the records for independent draws, is "
-            f"exceeded {f'by {excess[critical]:.4g}' if above[critical] else 'nowhere'}. Beliefs are computed within "
-            f"{error:.1g}."
+            f"The bound of {percent(limits[critical])}, stated for someone who takes the records for independent "
+            f"draws, is exceeded {f'by {100 * excess[critical]:.1f} points' if above[critical] else 'nowhere'}. "
+            "Beliefs are "
+            f"computed within {error:.1g}."
         )
     return worst_finding(
         beliefs,

@@ -35,6 +35,7 @@ from sfumato.errors import UsageError
 from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
 from sfumato.methods.robustness.prior import Prior
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
@@ -140,8 +141,8 @@ def composition_corruption_finding(
     return _corrupted(
         after,
         f"of {sum(len(k) for k in known):,} member(s)",
-        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. Someone who does not know "
-        f"the composition, and takes records for independent draws, is not moved. {after.remark}",
+        f"Known members move the worst belief from {percent(before.worst)} to {percent(after.worst)}. Someone who "
+        f"does not know the composition, and takes records for independent draws, is not moved. {after.remark}",
     )
 
 
@@ -188,7 +189,7 @@ def _finding_of_groups(
         records=int(sizes.sum()),
         at_risk=int(sizes[above].sum()),
         exposed=most_exposed(risks, sizes, names.__getitem__),
-        remark=f"With no member known the largest belief is {before.max():.4g}.",
+        remark=f"With no member known the largest belief is {percent(before.max())}.",
         **said,
     )
 
@@ -275,7 +276,9 @@ def known_members_finding(
     before = background_finding(tables, sets, r, promised=False, values=names)
     others = [replace(each, signatures=each.signatures[~known]) for each in sets]
     after = background_finding(tables.without(known, values), others, r, promised=False, values=names)
-    remark = f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}"
+    remark = (
+        f"Known members move the worst belief from {percent(before.worst)} to {percent(after.worst)}. {after.remark}"
+    )
     return _corrupted(after, f"of {int(known.sum()):,} member(s)", remark)
 
 

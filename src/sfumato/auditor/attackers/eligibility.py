@@ -35,6 +35,7 @@ from sfumato.methods.suppression.r_suppression import chances
 from sfumato.methods.suppression.seats import Belief, Law, Seating, beliefs, law_of_one
 from sfumato.methods.suppression.suppress import PROVED, Variant, published, seat, violating
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import IntArray
 
 Counts = tuple[int, ...]
@@ -224,7 +225,7 @@ def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -
             for value in order
             if chances[value]
         ),
-        remark=f"{withheld:,} record(s) are withheld. The worst belief is {float(worst):.4g}{exact}."
+        remark=f"{withheld:,} record(s) are withheld. The worst belief is {percent(float(worst))}{exact}."
         if found.hidden
         else f"Nothing is withheld: no value has more than 1/{found.ell} of the table. All counts are exact, and which "
         "value is the most frequent is public. always = true would hide it.",

@@ -22,6 +22,7 @@ from sfumato.auditor.beliefs import (
 from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import Exposed, Finding, largest_at, most_exposed, settled
 from sfumato.auditor.knowledge import Knowledge
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.mechanism import Mechanism
 
@@ -83,14 +84,14 @@ def frequencies_finding(
 
 def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
     before = float(found.priors @ found.numbers / found.numbers.sum())
-    text = f"Before the release it believes in the true value by {before:.4g} on average."
+    text = f"Before the release it believes in the true value by {percent(before)} on average."
     free = ~found.covered
     if free.any():
         records = round(float(found.numbers[free].sum()))
         most = largest_at(np.where(free, found.beliefs, -1.0))
         text += (
             f" Of {records:,} record(s) the requirement says nothing, or there is nothing to learn; there the largest "
-            f"belief is {found.beliefs[most]:.4g} ({who(most)})."
+            f"belief is {percent(found.beliefs[most])} ({who(most)})."
         )
     return text
 

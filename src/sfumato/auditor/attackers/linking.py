@@ -50,6 +50,7 @@ from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import FloatArray, IntArray
 
 Tell = Callable[[IntArray], str]  # gives the codes of a cell, or of a group, which has no sensitive value, in words
@@ -287,11 +288,14 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         interval=again.worst_limits,
         exposed=_most_often(found, again),
         remark=(
-            f"In this release {once.success:.4g} of the people are guessed right ({_steps(once.steps)}). Over those "
-            f"drawn anew ({_steps(again.steps)}) the mean has approximate {again.level:.0%} limits {low:.4g} to "
-            f"{high:.4g}, and {again.above:.4g} of the people are guessed right in more of them than their limit (in "
-            f"the long run {least:.4g} to {most:.4g}): these are at risk. The best guesser, who knows the true table, "
-            f"is right for {once.knowing:.4g}: nobody who guesses by the quasi-identifiers is right for more."
+            f"In this release {percent(once.success)} of the people are guessed right ({_steps(once.steps)}). Over "
+            f"those drawn anew ({_steps(again.steps)}) the mean has approximate {again.level:.0%} limits "
+            f"{percent(low)} to "
+            f"{percent(high)}, and {percent(again.above)} of the people are guessed right in more of them than their "
+            f"limit (in the long run {percent(least)} to {percent(most)}): these are at risk. The best guesser, who "
+            "knows the "
+            f"true table, is right for {percent(once.knowing)}: nobody who guesses by the quasi-identifiers is right "
+            "for more."
         ),
     )
 

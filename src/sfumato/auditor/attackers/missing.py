@@ -26,6 +26,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, most_exposed
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.engines.rows.encoding import complete_rows, dropping
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import MISSING_LABEL
 
@@ -140,7 +141,7 @@ def _remark(absent: IntArray, suspects: IntArray | None) -> str:
         return text
     return (
         f"{text} Someone who knows no shares knows that the value is in every group of the cell: that leaves "
-        f"{int(known.min())} value(s) or more, so a belief of at most {1 / known.min():.4g}."
+        f"{int(known.min())} value(s) or more, so a belief of at most {percent(1 / known.min())}."
     )
 
 

@@ -45,6 +45,7 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
 from sfumato.release.verify.order import LEVEL as ORDER_LEVEL
 from sfumato.release.verify.order import MOST_VALUES, Classes, published_order, same_place, thinned
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.chance import joined
 from sfumato.values.matrix.base import Matrix
@@ -289,7 +290,7 @@ def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: boo
         baseline=baseline,
         interval=(max(0.0, best.sure), min(1.0, best.rate + best.margin)),
         exposed=tuple(_stretches(best, rows)) if best.sure > baseline else (),
-        remark=" ".join(f"By {guesses.kind}: {guesses.rate:.4g}." for guesses in found),
+        remark=" ".join(f"By {guesses.kind}: {percent(guesses.rate)}." for guesses in found),
     )
 
 

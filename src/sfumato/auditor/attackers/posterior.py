@@ -31,6 +31,7 @@ from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest, hel
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim, set_factor
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.bound import SetBound
 from sfumato.values.matrix.base import Direction, Matrix
@@ -76,8 +77,8 @@ class WorstPrior:
         value, rival = (mechanism.domain.labels[code] for code in (self.code, self.rival))
         published = mechanism.published.labels[self.published]
         return (
-            f"{value!r} at a prior of {float(self.prior):.4g} against {rival!r}, published {published!r} "
-            f"(bound {float(self.limit):.4g})"
+            f"{value!r} at a prior of {percent(float(self.prior))} against {rival!r}, published {published!r} "
+            f"(bound {percent(float(self.limit))})"
         )
 
 
@@ -143,9 +144,8 @@ class WorstOfSet:
         return math.inf if self.factor is None else self.factor / self.gamma
 
     def told(self, mechanism: Mechanism) -> str:
-        return (
-            f"{self.of.told(mechanism.domain)}, at a prior of {float(self.prior):.4g} (bound {float(self.limit):.4g})"
-        )
+        start, end = percent(float(self.prior)), percent(float(self.limit))
+        return f"{self.of.told(mechanism.domain)}, at a prior of {start} (bound {end})"
 
 
 def worst_of_sets(mechanism: Mechanism, direction: Direction) -> Iterator[WorstOfSet]:
@@ -326,7 +326,7 @@ def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
 
 ATTACKER = Attacker(
     name="posterior",
-    knows="starts from the most helpful belief that the promise allows",
+    knows="starts from the most helpful belief allowed",
     why_not_covered="The guarantee bounds how far a belief rises, not how far it falls.",
     acceptable="Acceptable if only a rising belief does harm. Not if it does harm to rule a value out.",
     on={

@@ -30,6 +30,7 @@ from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.verification import as_published
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import Attribute
 from sfumato.values.chance import Tallies, allowed, counted
@@ -168,7 +169,7 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
     if allowed(equal.size, most, np.log(level / 2)) >= 1:
         raise NotMeasured(
             f"{equal.size:,} rows are linked, and even if all were published equal, chance could explain it: "
-            f"independent draws of equal values are equal with a chance of up to {most:.4g}."
+            f"independent draws of equal values are equal with a chance of up to {percent(most)}."
         )
     by, same_column = ", ".join(linked.columns), own.domain.names == other.domain.names
     found = chance_finding(
@@ -181,7 +182,7 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
         f"Sees both releases and no table. Links {equal.size:,} rows by {by}, which no other row of either shares.",
         LEVEL,
         f"{int(equal.sum()):,} linked rows are published equal; independent draws are equal with a chance between "
-        f"{least:.4g} and {most:.4g}, whatever the values are.",
+        f"{percent(least)} and {percent(most)}, whatever the values are.",
     )
     if not found.broken:
         return found

@@ -18,6 +18,7 @@ from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.uniform import Uniform
+from sfumato.show.numbers import percent, share
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
@@ -150,8 +151,9 @@ class MethodComparison(Private, Drawn):
     def _head(self) -> Iterator[str]:
         yield f"{self.published}: {self.rows:,} records. Asked: {self.requirement}."
         yield fill(
-            f"Every method is asked for {self.limit:.4g} as the bound on the belief in a person's value, in its own "
-            f"way (* the policy's own). Measured on {self.repeat} release(s) of each, thrown away since. right: people "
+            f"Every method is asked for {percent(self.limit)} as the bound on the belief in a person's value, in its "
+            f"own way (* the policy's own). Measured on {self.repeat} release(s) of each, thrown away since. right: "
+            "people "
             "about whom one is right who knows everybody's quasi-identifiers and the release. exposed: the largest "
             "belief in a true value, from the rows that a person may be. error: relative, the mean and the median of "
             f"{self.counts_asked:,} random counts, the same for all. distance: total variation of the values, and in "
@@ -275,12 +277,12 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
         f"{'* ' if outcome.own else ''}{outcome.method}",
         outcome.asked,
         _percents(figures.guessed),
-        f"{figures.worst:.1%}",
+        share(figures.worst),
         _percents(figures.mean_error),
         _percents(figures.median_error),
         f"{figures.sensitive_distance:.2%}",
         "-" if figures.pair_distance is None else f"{figures.pair_distance:.2%}",
-        f"{figures.published_share:.0%}" if figures.published_share in (0, 1) else f"{figures.published_share:.1%}",
+        share(figures.published_share),
         *("-" if t is None else f"{t:.2f}" for t in (figures.plan_seconds, figures.publish_seconds)),
     ]
 
@@ -301,6 +303,8 @@ def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if each.figures is not None:
             own, told = each.figures.promised, f"{each.method}: {each.promise}"
             if own is not None:
-                told += f" Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: "
+                told += (
+                    f" Measured {percent(own.worst)} ({own.attacker}), promised {own.direction} {percent(own.bound)}: "
+                )
                 told += f"{own.verdict}."
             yield indented(told)

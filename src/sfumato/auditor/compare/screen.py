@@ -8,7 +8,8 @@ from textwrap import fill, shorten
 from typing import Protocol
 
 from sfumato.auditor.compare.figures import Figures, Outcome
-from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, about, promise_of
+from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, promise_of
+from sfumato.show.numbers import share
 from sfumato.values.text import WIDTH, table
 
 LINES = 25
@@ -75,12 +76,17 @@ def _rows(found: Compared, most: int) -> list[list[str]]:
     chosen = set(list(taken)[: most - 1])
     rows = [_row(outcomes[name], figures) for name in order if name in chosen and (figures := outcomes[name].figures)]
     nothing = found.recommendation.independence
-    return [*rows, [found.references[0].method, "-", about(nothing), "-"]]
+    return [*rows, [found.references[0].method, "-", _error(nothing), "-"]]
 
 
 def _row(outcome: Outcome, figures: Figures) -> list[str]:
     name = f"{'* ' if outcome.own else ''}{outcome.method}"
-    return [name, IN_SHORT[promise_of(figures)], about(figures.mean_error.mean), figures.keeps]
+    return [name, IN_SHORT[promise_of(figures)], _error(figures.mean_error.mean), figures.keeps]
+
+
+def _error(error: float) -> str:
+    """Return an error for the column of the table; sentences tell it in two digits."""
+    return f"±{share(error)}"
 
 
 def _rest(found: Compared, listed: int) -> Iterator[str]:

@@ -26,6 +26,7 @@ from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import IntArray
 
 OTHER = "other"
@@ -140,7 +141,7 @@ def corruption(evidence: ForeignEvidence) -> Iterator[Finding]:
         raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
     rest, placed = linked.without(known)
     before, after = linking_finding(linked, stated), linking_finding(rest, stated)
-    remark = f"With no member known the largest belief is {before.worst:.4g}."
+    remark = f"With no member known the largest belief is {percent(before.worst)}."
     if stays := int(known.sum()) - placed:
         remark += f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one "
         remark += "without their value."

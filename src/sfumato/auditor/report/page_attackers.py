@@ -21,11 +21,11 @@ from sfumato.auditor.report.page_findings import (
     Record,
     bound,
     card,
+    cell,
     checks,
     is_check,
     names_of,
     not_tried,
-    risk,
     size_key,
     sizes,
     worst,
@@ -113,7 +113,7 @@ def _row(own: Sequence[Record], manifest: Manifest) -> tuple[str, str, str]:
     several = f"the first of {len(own)}" if len(own) > 1 else ""
     told = "; ".join(part for part in (first["attacker"], about, several) if part)
     who = someone(manifest, first["attacker"])
-    return f"{who[0].upper()}{who[1:]} ({told})", risk(first["baseline"]), worst(first)
+    return f"{who[0].upper()}{who[1:]} ({told})", cell(first["baseline"]), worst(first, cell)
 
 
 def _covered(groups: Sequence[Sequence[Record]], manifest: Manifest) -> Iterator[Block]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sfumato.auditor.report.page import Block, Details, Facts, Section, Table, Text, figure, table
 from sfumato.auditor.report.page_figures import TRADED, Traded, keys_of, traded
-from sfumato.auditor.report.page_findings import Record, risk
+from sfumato.auditor.report.page_findings import Record, cell, risk
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ SHARES = (
 def _useful(measured: Record) -> Iterator[Block]:
     figures = ("total_variation", "naive_total_variation", "median_error", "covered")
     rows = [
-        (" × ".join(t["columns"]), f"{t['cells']:,}", *(risk(t[name]) for name in figures)) for t in measured["tables"]
+        (" × ".join(t["columns"]), f"{t['cells']:,}", *(cell(t[name]) for name in figures)) for t in measured["tables"]
     ]
     if rows:
         columns = ("table of", "cells", "total variation", "uncorrected", "median error", "intervals that hold")
@@ -79,7 +79,7 @@ def comparison(methods: Sequence[Compared]) -> Section:
         blocks.append(figure("Risk and error", alt, lambda size: traded(points, size), caption, keys))
     times = ["–" if m.seconds is None else f"{m.seconds:.1f} s" for m in methods]
     lines = zip(methods, times, strict=True)
-    rows = [(m.method, risk(m.risk), risk(m.error), seconds, m.reason or "–") for m, seconds in lines]
+    rows = [(m.method, cell(m.risk), cell(m.error), seconds, m.reason or "–") for m, seconds in lines]
     columns = ("method", "guessed right", "error", "run time", "why not")
     blocks.append(Table("Methods compared", columns, tuple(rows), (False, True, True, True, False)))
     return Section("comparison", "Other methods", tuple(blocks))

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Details, Section, Text, table
 from sfumato.auditor.report.page_counts import beliefs, by_mechanism, estimated
-from sfumato.auditor.report.page_words import TREATMENTS, percent
+from sfumato.auditor.report.page_words import TREATMENTS
 from sfumato.auditor.report.sheet import columns_of
 from sfumato.publisher.policy import Policy
+from sfumato.show.numbers import share
 from sfumato.values.arrays import FloatArray
 
 PRINTED = 20  # columns that are printed; more of them are folded away
@@ -54,14 +55,14 @@ def _rows(release: Release, policy: Policy | None) -> Iterator[tuple[str, ...]]:
             yield " / ".join(names), published, *_guessed(release, names, hidden[names]), _off_by(release, names)
         elif name in plain and name not in rest:
             counts = np.array([each["counts"] for each in pc.value_counts(rows.column(name)).to_pylist()])
-            yield name, published, percent(counts.max() / max(1, counts.sum())), "100%", "exact"
+            yield name, published, share(counts.max() / max(1, counts.sum())), share(1), "exact"
 
 
 def _guessed(release: Release, names: Sequence[str], found: tuple[FloatArray, FloatArray]) -> tuple[str, str]:
     # groups tell exactly how often each value occurs
     shares = release.table(names, method="inverse" if release.manifest.in_buckets else "em").value.clip(min=0)
     sure, records = found
-    return percent(float(shares.max() / shares.sum())), percent(float(sure @ records / records.sum()))
+    return share(float(shares.max() / shares.sum())), share(float(sure @ records / records.sum()))
 
 
 def _off_by(release: Release, names: Sequence[str]) -> str:

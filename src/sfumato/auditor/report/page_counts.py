@@ -18,9 +18,10 @@ from sfumato.auditor.codes import published_codes
 from sfumato.auditor.report.page import Block, Details, Section, Table, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.auditor.report.page_mechanism import group_counts, share_bars
-from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
+from sfumato.auditor.report.page_words import TREATMENTS, and_list
 from sfumato.errors import SingularMatrix
 from sfumato.release.manifest import Manifest, ReleaseKind
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism

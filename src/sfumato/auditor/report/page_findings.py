@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sfumato.auditor.report.page import Badge, Block, Card, Details, Facts, Items, Text, table
-from sfumato.auditor.report.page_words import percent
+from sfumato.show.numbers import percent, share
 
 Record = Mapping[str, Any]
 SHOWN = 5  # the most exposed groups of a finding that are listed
@@ -51,10 +51,10 @@ def sizes(named: Sequence[tuple[str, Record]]) -> Block:
         [
             name,
             IN_TABLES[f["verdict"]],
-            worst(f),
+            worst(f, cell),
             bound(f),
-            f"{risk(f['nearest']['risk'])} of {risk(f['nearest']['bound'])}" if f["nearest"] else "–",
-            risk(f["mean"]),
+            f"{cell(f['nearest']['risk'])} of {cell(f['nearest']['bound'])}" if f["nearest"] else "–",
+            cell(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
         ]
         for name, f in named
@@ -82,35 +82,42 @@ def checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
             "allows if it was."
         )
         rows = [
-            (name, IN_TABLES[f["verdict"]], f["who"] or "–", risk(f["worst"]), risk(f["promised"])) for name, f in named
+            (name, IN_TABLES[f["verdict"]], f["who"] or "–", cell(f["worst"]), cell(f["promised"])) for name, f in named
         ]
         columns = ("check", "verdict", "the count that chance explains least", "share", "chance allows")
         yield table("Was it made as it says?", columns, rows, 3)
 
 
-def worst(finding: Record) -> str:
+def worst(finding: Record, told: Callable[[float | None], str]) -> str:
     """Return the worst risk: one that was not computed is told by a bound, one with chance in it is about that."""
     sign = "≤ " if finding["is_bound"] else "≈ " if finding["interval"] else ""
-    return f"{sign}{risk(finding['worst'])}"
+    return f"{sign}{told(finding['worst'])}"
 
 
 def bound(finding: Record) -> str:
     if (number := some_bound(finding)) is None:
         return "none"
     star = "*" if finding["why_bound"] else ""
-    told = f"{'≥' if finding['direction'] == 'at least' else '≤'} {risk(number)}{star}"
+    told = f"{'≥' if finding['direction'] == 'at least' else '≤'} {cell(number)}{star}"
     return f"({told})" if finding["promised"] is None else told
 
 
 def risk(number: float | None) -> str:
-    """Return a risk for readers: all digits that matter near 0 and 1.
+    """Return a risk for a sentence; a dash where there is none.
 
-    >>> risk(0.25), risk(1), risk(0.999996), risk(None), risk(1 / 13)
-    ('25%', '100%', '99.9996%', '–', '7.69%')
+    >>> risk(0.25), risk(0.999996), risk(None)
+    ('25%', '>99.9%', '–')
     """
-    if number is None:
-        return "–"
-    return percent(number) if number < 0.9995 or number >= 1 else f"{100 * number:.6g}%"
+    return "–" if number is None else percent(number)
+
+
+def cell(number: float | None) -> str:
+    """Return a risk for a column of a table.
+
+    >>> cell(0.25), cell(None)
+    ('25.0%', '–')
+    """
+    return "–" if number is None else share(number)
 
 
 def some_bound(finding: Record) -> float | None:
@@ -130,7 +137,7 @@ def card(name: str, finding: Record) -> Card:
         ("At risk", "No record: none is beyond its own bound." if kept else ""),
         ("Remark", finding["remark"]),
     )
-    rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"][:SHOWN]]
+    rows = [(group["who"], f"{group['records']:,}", cell(group["risk"])) for group in finding["exposed"][:SHOWN]]
     exposed = (table("The largest", ("who", "records", "risk"), rows),) if rows else ()
     told = Facts(tuple((term, text) for term, text in facts if text))
     return Card(name, VERDICTS[finding["verdict"]], (told, *exposed))
@@ -142,7 +149,7 @@ def _nearest(found: Record) -> str:
 
 
 def _measured(finding: Record) -> str:
-    text = f"worst {worst(finding)}" + (f" ({finding['who']})" if finding["who"] else "")
+    text = f"worst {worst(finding, risk)}" + (f" ({finding['who']})" if finding["who"] else "")
     if finding["interval"]:
         text += ", confidence limits {} to {}".format(*map(risk, finding["interval"]))
     for key, words in (("mean", "mean"), ("baseline", "without the release")):

@@ -12,9 +12,10 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.report.page import Block, Figure, Section, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import heat_map, histogram
-from sfumato.auditor.report.page_words import alike, of_cards, percent
+from sfumato.auditor.report.page_words import alike, of_cards
 from sfumato.claims.odds import set_factor
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.show.numbers import at_most, chance, chances, factor, percent, share
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
@@ -57,13 +58,10 @@ def _matrices(manifest: Manifest) -> Iterator[Block]:
 def _map(mechanism: Mechanism) -> Figure:
     matrix, labels = mechanism.matrix, mechanism.domain.labels
     name, dense = mechanism.domain.name, mechanism.matrix.dense().tolist()
-    low, high = float(matrix.diagonal.min()), float(matrix.diagonal.max())
-    stays = percent(low) if matrix.is_uniform else f"{percent(low)} to {percent(high)}"
-    least, most = matrix.noise_range
+    stays = _between(matrix.diagonal)
     alt = (
         f"Heat map of the matrix of {name}, {matrix.size} by {matrix.size}: a true value is published as itself with a "
-        f"probability of {stays}, and as any one other value with {percent(least)} to "
-        f"{percent(most)}."
+        f"probability of {stays}, and as any one other value with {chances(*matrix.noise_range)}."
     )
     caption = (
         "Each column is a true value, each row what is published in its place; the stronger the colour, the likelier. "
@@ -89,9 +87,8 @@ def _map_of_cards(mechanism: Mechanism) -> Figure:
     return figure(title, alt, lambda size: heat_map(labels, drawn, size, "value of the set"), caption)
 
 
-def _between(shares: FloatArray) -> str:
-    low, high = percent(float(shares.min())), percent(float(shares.max()))
-    return low if low == high else f"{low} to {high}"
+def _between(found: FloatArray) -> str:
+    return chances(float(found.min()), float(found.max()))
 
 
 def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
@@ -103,21 +100,21 @@ def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
 
 
 def _epsilon(epsilon: float) -> str:
-    return "none" if np.isinf(epsilon) else f"{epsilon:.3g}"
+    return "none" if np.isinf(epsilon) else f"{epsilon:.2f}"
 
 
 def _of_sets(matrix: Matrix) -> tuple[str, str, str]:
     """Return the size, and how often the set that is published holds the value at least."""
-    return f"{matrix.size:,}", f"in a set: {percent(float(matrix.holds_truth.min()))}", "–"
+    return f"{matrix.size:,}", f"in a set: {chance(float(matrix.holds_truth.min()))}", "–"
 
 
 def _ends(matrix: Matrix) -> tuple[str, str, str]:
     """Return the size, how often a value is published as itself at least, and as any one other at most."""
-    return f"{matrix.size:,}", percent(float(matrix.diagonal.min())), percent(matrix.noise_range[1])
+    return f"{matrix.size:,}", chance(float(matrix.diagonal.min())), chance(matrix.noise_range[1])
 
 
 def _gamma(bound: Bound) -> str:
-    return "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
+    return "none" if bound.gamma is None else factor(float(bound.gamma))
 
 
 def _values(mechanism: Mechanism) -> Block:
@@ -131,9 +128,8 @@ def _values(mechanism: Mechanism) -> Block:
 def _of_value(matrix: Matrix, k: int) -> tuple[str, str, str]:
     """Return the retention of a value, how often it is published as itself, and as any one other."""
     others = np.delete(matrix.dense()[:, k], k)
-    low, high = percent(float(others.min())), percent(float(others.max()))
-    kept = "none" if matrix.retention is None else percent(float(matrix.retention[k]))
-    return kept, percent(float(matrix.diagonal[k])), low if low == high else f"{low} to {high}"
+    kept = "none" if matrix.retention is None else chance(float(matrix.retention[k]))
+    return kept, chance(float(matrix.diagonal[k])), _between(others)
 
 
 def _large(mechanism: Mechanism) -> Block:
@@ -149,7 +145,7 @@ def _large(mechanism: Mechanism) -> Block:
     order = np.argsort(kept, kind="stable")
     ends = [*order[: SHOWN // 2], *order[-(SHOWN // 2) :]]
     rows = [
-        (labels[k], "none" if matrix.retention is None else percent(kept[k]), percent(matrix.diagonal[k])) for k in ends
+        (labels[k], "none" if matrix.retention is None else chance(kept[k]), chance(matrix.diagonal[k])) for k in ends
     ]
     caption = f"The values of {mechanism.domain.name} that are kept least and most often, of {matrix.size:,}"
     return table(caption, ("true value", "kept (retention)", "published as itself"), rows)
@@ -166,7 +162,7 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
     if len(bars) <= SIZES * 4:
         alt = (
             f"Bars: with which probability a {name} is published as itself in each of {len(bars)} sub-tables, between "
-            f"{percent(min(kept))} and {percent(max(kept))}."
+            f"{chance(min(kept))} and {chance(max(kept))}."
         )
         title = f"How often {name} is published as itself, by sub-table"
         yield figure(title, alt, lambda size: histogram(bars, "sub-table", "percent", size))
@@ -177,7 +173,7 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
 
 def _of_sub_table(sub_table: SubTable) -> tuple[str, ...]:
     bound = next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
-    rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
+    rho1 = "none" if bound.rho1 is None else share(float(bound.rho1))
     return *_ends(sub_table.matrix), rho1, _gamma(bound)
 
 
@@ -200,8 +196,8 @@ def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
     sizes, largest = group_counts(release, groups)
     worst = float((largest / sizes).max())
     yield Text(
-        f"There are {sizes.size:,} groups of {_range(sizes)} records, {sizes.mean():.3g} on average. In no group has "
-        f"one value a larger share than {percent(worst)}; the bound is {percent(float(Fraction(groups.at_most)))}"
+        f"There are {sizes.size:,} groups of {_range(sizes)} records, {sizes.mean():.1f} on average. In no group has "
+        f"one value a larger share than {percent(worst)}; the bound is {at_most(Fraction(groups.at_most))}"
         f"{' on beliefs' if groups.prior else ''}."
     )
     bars = size_bars(sizes)

@@ -12,6 +12,7 @@ from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
+from sfumato.show.numbers import at_least, at_most, chance, chances, factor
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
@@ -82,21 +83,22 @@ def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
     if matrices[0].retention is None:
         diagonal = matrices[0].diagonal
         return (
-            f"Each record was published with its own {name} with a probability of {percent(float(diagonal.min()))} to "
-            f"{percent(float(diagonal.max()))}, depending on its value, and otherwise with another of the {size:,} "
+            f"Each record was published with its own {name} with a probability of "
+            f"{chances(float(diagonal.min()), float(diagonal.max()))}, depending on its value, and otherwise with "
+            f"another of the {size:,} "
             "values, drawn with probabilities that the manifest states for each pair of values."
         )
     kept = [float(p) for matrix in matrices if matrix.retention is not None for p in matrix.retention]
-    low, high, differ = percent(min(kept)), percent(max(kept)), max(kept) - min(kept) >= 5e-5
-    chance = f"{low} to {high}" if differ else low
+    low, high = min(kept), max(kept)
+    kept_with, differ = chances(low, high), chance(low) != chance(high)
     if part.sub_table_column is not None:
         return (
             f"The records were dealt at random to {len(mechanism.tables):,} sub-tables, which the column "
-            f"{part.sub_table_column} tells. Each record then kept its {name} with a probability of {chance}, the same "
-            "in a sub-table, and otherwise got one that was drawn at random from the values of its sub-table."
+            f"{part.sub_table_column} tells. Each record then kept its {name} with a probability of {kept_with}, the "
+            "same in a sub-table, and otherwise got one that was drawn at random from the values of its sub-table."
         )
     return (
-        f"Each record kept its {name} with a probability of {chance}{', depending on its value,' if differ else ''} "
+        f"Each record kept its {name} with a probability of {kept_with}{', depending on its value,' if differ else ''} "
         f"and otherwise got one that was drawn at random from all {size:,} values."
     )
 
@@ -104,14 +106,14 @@ def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
 def of_cards(mechanism: Mechanism) -> str:
     """Say what is published of a record, and that the truth may lie outside."""
     name, matrix, held = mechanism.domain.name, mechanism.matrix, mechanism.matrix.holds_truth
-    low, high = percent(float(held.min())), percent(float(held.max()))
+    holds = chances(float(held.min()), float(held.max()))
     fewest, most = matrix.card_sizes
     members = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     shown = "" if mechanism.form == "set" else ", which is named by the number of its card"
     return (
         f"In place of its {name} each record was published with a set of {members} of the {matrix.size:,} values, one "
         f"of {matrix.outputs:,} that are used{shown}. The set holds the record's own {name} with a probability of "
-        f"{low if low == high else f'{low} to {high}'}; otherwise the truth lies outside, and nothing says which it is."
+        f"{holds}; otherwise the truth lies outside, and nothing says which it is."
     )
 
 
@@ -188,8 +190,12 @@ def _set_bounds(part: MechanismPart, mechanism: Mechanism) -> Iterator[Block]:
 
 
 def _bound(bound: BoundPart) -> tuple[str, ...]:
-    rho1, rho2 = (f"at most {share(text)}" if text else "any" for text in (bound.rho1, bound.rho2))
-    return rho1, rho2 if bound.rho2 else "by gamma", f"at most {float(Fraction(bound.gamma or 0)):.4g}-fold"
+    rho1 = f"at most {at_least(Fraction(bound.rho1))}" if bound.rho1 else "any"
+    return (
+        rho1,
+        f"at most {at_most(Fraction(bound.rho2))}" if bound.rho2 else "by gamma",
+        f"at most {factor(float(Fraction(bound.gamma or 0)))}-fold",
+    )
 
 
 def limits(manifest: Manifest) -> Section:
@@ -254,23 +260,3 @@ def alike(lines: Iterable[tuple[str, tuple[str, ...]]], most: int = 12) -> list[
     for name, figures in lines:
         found.setdefault(figures, []).append(name)
     return [(and_list(names, most), *figures) for figures, names in found.items()]
-
-
-def percent(number: float) -> str:
-    """Return a share in percent, with three digits.
-
-    >>> [percent(x) for x in (0, 1, 0.1234, 0.05, 0.00012)]
-    ['0%', '100%', '12.3%', '5%', '0.012%']
-    """
-    return f"{100 * number:.3g}%" if number < 1 else f"{100 * number:.0f}%"
-
-
-def share(text: str) -> str:
-    """Return an exact fraction for readers.
-
-    >>> share("1/4"), share("1/3")
-    ('25%', '1/3')
-    """
-    value = Fraction(text)
-    exact = value * 10000
-    return percent(float(value)) if exact.denominator == 1 else str(value) if len(text) < 12 else percent(float(value))

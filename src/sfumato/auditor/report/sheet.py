@@ -19,12 +19,13 @@ from sfumato.auditor.attackers import roles_on
 from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, Ticks, table
 from sfumato.auditor.report.page_attackers import covered_and_not, importance, someone
 from sfumato.auditor.report.page_findings import Record, is_check, risk
-from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
+from sfumato.auditor.report.page_words import TREATMENTS, and_list
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import AboutRule
 from sfumato.publisher.table import Table, count_alone
 from sfumato.release.alone import Alone, alone_in
 from sfumato.release.manifest import Manifest
+from sfumato.show.numbers import at_least, at_most, beside_figures, percent
 
 MOST_NAMES = 16  # columns that one row names
 ROLES = {
@@ -44,6 +45,11 @@ PUBLISHED = {
 NOT_PROTECTED = ", not protected: whoever finds the row learns it"
 ADDED = {"sub-table": "added: tells a record's sub-table", "group": "added: tells a record's group"}
 LEFT_OUT = "not at all"
+GIVEN = {
+    "register": "a register (list of people)",
+    "earlier release": "an earlier release",
+}
+"""What attackers were not tried for want of, for readers who know none of our words."""
 IN_GROUPS = "in a separate list: the values of each group, not who has which"
 MOST_CONDITIONS = 4  # conditions of attackers outside the promise that are ticked one by one
 
@@ -112,6 +118,8 @@ def sheet(of: Told) -> Section:
     if of.audit:
         facts += [("Worst tested", _worst_case(of)), ("Attacks", _attacks(manifest, of.audit))]
     facts += [("Re-identification", _finding_people(of)), ("Left out", _left_out(manifest, of.policy, of.audit))]
+    if computed := manifest.computed_from_table:
+        facts.append(("Told besides", _told_besides(computed)))
     if minded := " ".join(_to_mind(manifest, of.policy)):
         facts.append(("Mind", minded))
     blocks: list[Block] = [
@@ -130,6 +138,18 @@ BEFORE = "Before you sign, tick what holds. What is left open speaks against pub
 AGREED = (
     "Decision:  ☐ publish  ☐ do not publish.  By signing, you accept what is not covered, as listed on the next page."
 )
+
+
+MOST_LETTERS = 90  # of facts that the sheet lists; more of them stand among the limits
+
+
+def _told_besides(computed: Sequence[str]) -> str:
+    """Say what the release tells of the table by itself, which the card calls facts computed from the table."""
+    listed = "; ".join(computed)
+    number = f"{len(computed)} facts" if len(computed) > 1 else "a fact"
+    if len(listed) > MOST_LETTERS:
+        listed = f"{number} of the table, listed at the end of the limits"
+    return f"Whatever the noise, the release shows {listed}."
 
 
 def _about(of: Told) -> Iterator[tuple[str, str]]:
@@ -221,9 +241,11 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     covered, outside = covered_and_not(attacks)
     parts = [f"{_attackers(len(covered))} whom the promise covers stayed within it."]
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
-    if best := [f["worst"] for own in outside for f in own if f["direction"] == "at most"]:
+    if best := [f for own in outside for f in own if f["direction"] == "at most"]:
         tried = f"{_attackers(len(outside))} whom it does not cover {'were' if len(outside) > 1 else 'was'} tried"
-        parts.append(f"{tried}, and the best became {risk(max(best))} sure.")
+        surest = max(best, key=lambda f: f["worst"])
+        begun = "" if surest["baseline"] is None else f", and was {risk(surest['baseline'])} sure before"
+        parts.append(f"{tried}. The surest of them ends at {risk(surest['worst'])}{begun}.")
     if open_ones := list(dict.fromkeys(someone(manifest, each["attacker"]) for each in audit["not_measured"])):
         parts.append(f"Not measured, so count as not covered: {and_list(open_ones)}.")
     if absent := list(_not_given(audit)):
@@ -239,7 +261,7 @@ def _not_given(audit: Record) -> Iterator[str]:
     """Yield what attackers were not tried for want of: their reason says that no such thing was given."""
     for each in audit["not_applicable"]:
         if found := re.match(r"no (.+) was given", each["reason"]):
-            yield found[1]
+            yield GIVEN.get(found[1], found[1])
 
 
 def _worst_case(of: Told) -> str:
@@ -281,7 +303,7 @@ def _ends(manifest: Manifest) -> tuple[str, str] | None:
     starts = {Fraction(rho1) for rho1 in stated} if stated else {bound.rho1 for bound in own}
     ends = {bound.rho2 for bound in own}
     start, end = (starts.pop(), ends.pop()) if len(starts) == len(ends) == 1 else (None, None)
-    return (risk(float(start)), risk(float(end))) if start and end else None
+    return (beside_figures(at_least(start)), beside_figures(at_most(end))) if start and end else None
 
 
 def _reached(manifest: Manifest, finding: Record) -> str:

@@ -134,11 +134,11 @@ class Utility:
         if self.record_utility is not None:
             yield f"Record utility: {self.record_utility:.1%} are expected to be published with their own value."
         if self.aggregate_utility is not None:
-            yield f"Aggregate utility of the estimated shares: {self.aggregate_utility:.4g}."
+            yield f"Aggregate utility of the estimated shares: {self.aggregate_utility:.3f}."
         for table in self.tables:
             yield (
-                f"{', '.join(table.columns)} ({table.cells:,} cells): total variation {table.total_variation:.4g} "
-                f"(published rows as they are {table.naive_total_variation:.4g}), median error "
+                f"{', '.join(table.columns)} ({table.cells:,} cells): total variation {table.total_variation:.3f} "
+                f"(published rows as they are {table.naive_total_variation:.3f}), median error "
                 f"{_percent(table.median_error)}{_covering(table.covered)}."
             )
         if self.queries is not None:
@@ -149,10 +149,10 @@ class Utility:
                 f"{_percent(q.median_error)}{_covering(q.covered)}."
             )
         for a in self.associations:
-            limits = "without an interval" if math.isnan(a.lower) else f"[{a.lower:.4g}, {a.upper:.4g}]"
+            limits = "without an interval" if math.isnan(a.lower) else f"[{a.lower:.3f}, {a.upper:.3f}]"
             yield (
-                f"{a.measure} of {a.first} and {a.second}: true {a.truth:.4g}, estimated {a.estimate:.4g} "
-                f"{limits}, published rows as they are {a.naive:.4g}."
+                f"{a.measure} of {a.first} and {a.second}: true {a.truth:.3f}, estimated {a.estimate:.3f} "
+                f"{limits}, published rows as they are {a.naive:.3f}."
             )
         yield from self.notes
 

@@ -13,6 +13,7 @@ from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import Figures, Plan, restored
 from sfumato.methods.response.problem import pose
+from sfumato.show.numbers import chance
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
@@ -145,24 +146,24 @@ class ResponseFigures(Found, Figures):
         yield f"  {'attribute':30} {'values':>7} {'retention':>10} {'diagonal':>9} {'epsilon':>9}"
         for a in self.attributes:
             epsilon = "infinite" if a.epsilon is None else f"{a.epsilon:.4f}"
-            yield f"  {a.name[:30]:30} {a.values:>7,} {a.retention:>10.4g} {a.diagonal:>9.6f} {epsilon:>9}"
+            yield f"  {a.name[:30]:30} {a.values:>7,} {chance(a.retention):>10} {chance(a.diagonal):>9} {epsilon:>9}"
 
     def _risks(self) -> Iterator[str]:
         yield "Largest risks"
         for name, risk in self.risks.items():
-            yield f"  {name:15} {risk:.6f}  {RISKS[name]}" + ("; limited" if name == self.claim.risk else "")
+            yield f"  {name:15} {chance(risk):>7}  {RISKS[name]}" + ("; limited" if name == self.claim.risk else "")
         for name in (name for name in RISKS if name not in self.risks):
             yield f"  {name:15} not evaluated: the domain is too large"
         if self.link_with_own_row is not None:
             yield (
-                f"  {'link, own row':15} {self.link_with_own_row:.6f}  at most: the same, counting that the person's "
-                "own row is among those taken"
+                f"  {'link, own row':15} {chance(self.link_with_own_row):>7}  at most: the same, counting that the "
+                "person's own row is among those taken"
             )
         for name, risk in self.risks_alone.items():
-            yield f"  {self.claim.risk}, {name} alone: {risk:.6f}; the limit is on combinations"
+            yield f"  {self.claim.risk}, {name} alone: {chance(risk)}; the limit is on combinations"
         yield (
-            f"  {'best guesser':15} {self.guesser_maximum:.6f}  at most; {self.guesser_mean:.6f} on average over the "
-            "records: who estimates the table from many such records and guesses; no limit holds this"
+            f"  {'best guesser':15} {chance(self.guesser_maximum):>7}  at most; {chance(self.guesser_mean)} on "
+            "average over the records: who estimates the table from many such records and guesses; no limit holds this"
         )
 
     def _binding(self) -> Iterator[str]:
@@ -170,20 +171,20 @@ class ResponseFigures(Found, Figures):
         kind = " (combinations as they are published)" if self.claim.risk == "posterior" else ""
         yield f"Nearest to the limit: {head}{kind}"
         for cell in self.binding:
-            yield f"  {', '.join(cell.values[:-1])} / {cell.values[-1]}: {cell.risk:.6f} of {cell.limit:.6f}"
+            yield f"  {', '.join(cell.values[:-1])} / {cell.values[-1]}: {chance(cell.risk)} of {chance(cell.limit)}"
         if more := self.binding_cells - len(self.binding):
             yield f"  ... and {more:,} more"
 
     def _cost(self) -> Iterator[str]:
         yield "Utility and cost"
         yield (
-            f"  kappa = {self.kappa:.6g}: the estimated joint table has the expected squared error (kappa - 1)/N = "
+            f"  kappa = {self.kappa:.6g}: the estimated joint table has the expected squared error "
             f"{self.expected_l2:.4g}; holding all combinations to be alike has {self.uniform_l2:.4g}"
         )
         if self.objective == "chi-square":
             yield f"  expected chi-square distance of the estimated joint table: {self.expected_error:.4g}"
         yield f"  with retentions that are not rounded to two digits it would be {self.best_l2:.4g}"
-        yield f"  expected share of records with no value changed: {self.record_utility:.4f}"
+        yield f"  expected share of records with no value changed: {chance(self.record_utility)}"
 
     def _trade_off(self) -> Iterator[str]:
         claim = self.claim
@@ -201,9 +202,9 @@ class ResponseFigures(Found, Figures):
         least = "the least risk found is" if searched else "the least risk is"
         for point in self.trade_off:
             if point.diagonal is None:
-                yield f"  {point.l:>2} cannot be kept: {least} {point.least_risk or 1:.6f}"
+                yield f"  {point.l:>2} cannot be kept: {least} {chance(point.least_risk or 1)}"
             else:
-                kept = ", ".join(f"{p:.4f}" for p in point.diagonal)
+                kept = ", ".join(chance(p) for p in point.diagonal)
                 yield f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>13.4g}  {kept}"
 
     # --- JSON ---------------------------------------------------------------------------------------------------------

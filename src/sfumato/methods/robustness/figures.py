@@ -39,8 +39,8 @@ class RobustFigures:
         """Return what the formula tells before a record is dealt."""
         return (
             f"Groups inside cells ({self.cells:,} combinations of {', '.join(claim.dealt_within)}) leave over "
-            f"{self.leftover:,} of {rows:,} records: the sum over cells c and values x of max(0, n_cx - g_c), g_c the "
-            f"largest number with sum_x min(n_cx, g_c) >= {claim.at_most.denominator} g_c."
+            f"{self.leftover:,} of {rows:,} records: those whose value is too frequent in their cell to be dealt to "
+            f"groups in which no value is more than 1 in {claim.at_most.denominator}."
         )
 
     def explained(self, claim: BucketClaim, rows: int, withheld: int, groups: int, exact: bool) -> Iterator[str]:

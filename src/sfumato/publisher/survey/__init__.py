@@ -51,6 +51,7 @@ from sfumato.publisher.survey.found import (
 )
 from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.table import Table, check_columns, count_alone, no_progress
+from sfumato.show.numbers import percent
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
@@ -379,21 +380,21 @@ def _associated(clear: Sequence[Predictor], secret: str, policy: Policy) -> Iter
     if telling := [p.column for p in clear if p.column not in policy.method.known_columns]:
         shown = ", ".join(map(repr, telling[:SHOWN])) + (", ..." if len(telling) > SHOWN else "")
         yield (
-            f"{len(telling)} column(s) tell of {secret!r}: {shown}. Groups hide who has which value only from "
-            "someone who does not know that. If others may know it, use the method robust-anatomy, with these columns "
-            "in its attribute_sets."
+            f"{len(telling)} column(s) tell of {secret!r}: {shown}. The promise of groups does not hold against "
+            "someone who knows how they go together. If others may know that, use the method robust-anatomy, with "
+            "these columns in its attribute_sets."
         )
 
 
 def _predicted(clear: Sequence[Predictor], secret: str, policy: Policy) -> Iterator[str]:
     """All columns in one warning: what to do about them is the same."""
     if telling := [p for p in clear if p.role == "other"]:
-        shown = ", ".join(f"{p.column!r} ({p.hit_rate:.1%}, {p.information:.2f} bits)" for p in telling)
+        shown = ", ".join(f"{p.column!r} {percent(p.hit_rate)} ({p.information:.2f} bits)" for p in telling)
         yield (
-            f"{len(telling)} `other` column(s) tell {secret!r}: {shown}. So often a guess by the column is right (by "
-            f"the most common value: {telling[0].baseline:.1%}), and so much it shifts the odds. They are published as "
-            'they are, and undo the blur. Drop them (role = "drop"), coarsen them (bins, merge), or make them '
-            "sensitive too; if attackers know them anyway, they are quasi-identifiers."
+            f"{len(telling)} `other` column(s) tell of {secret!r}. A guess of it is right for "
+            f"{percent(telling[0].baseline)} of the records without them, and by each alone for {shown}. They are "
+            'published as they are, and so undo the blur in part. Drop them (role = "drop"), coarsen them (bins, '
+            "merge), or make them sensitive too. If attackers know them anyway, they are quasi-identifiers."
         )
 
 

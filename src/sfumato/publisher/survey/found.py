@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sfumato.show.numbers import share
 from sfumato.show.screen import Screen
 from sfumato.values.attributes import Role
 from sfumato.values.looks import Stop
@@ -30,7 +31,7 @@ ROLE_WORDS = {
     "identifier": "Left out",
     "drop": "Left out",
     "quasi_identifier": "Others may know (published)",
-    "sensitive": "Secret (blurred)",
+    "sensitive": "Secret",
     "other": "Published as it is",
 }
 
@@ -463,7 +464,7 @@ def _case(case: Feasible) -> list[str]:
         _name(case),
         method,
         low if low == high else f"{low} - {high}",
-        f"{case.record_utility:.3f}",
+        "-" if case.record_utility is None else share(case.record_utility),
         "yes" if case.invertible else "no",
         distance if case.total_variation is None or case.total_variation < 1 else "above 1",
     ]

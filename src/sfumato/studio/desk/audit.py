@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import UsageError
+from sfumato.show.numbers import share
 from sfumato.studio.desk import work
 from sfumato.studio.desk.compare import COMPARISON
 from sfumato.studio.desk.desk import Desk
@@ -131,7 +132,7 @@ def meter(finding: Mapping[str, Any]) -> Meter:
     about = f" ({finding['about']})" if finding["about"] else ""
     worst, promised = finding["worst"], finding["promised"]
     allowed = "chance allows" if finding["scale"] == "chance" else "promised"
-    told = f"{worst:.1%}" + ("" if promised is None else f", {allowed} {finding['direction']} {promised:.1%}")
+    told = share(worst) + ("" if promised is None else f", {allowed} {finding['direction']} {share(promised)}")
     name = f"{finding['attacker']}{about}"
     return Meter(
         name,

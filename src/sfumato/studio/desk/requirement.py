@@ -14,10 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sfumato.claims.plain import after
 from sfumato.errors import CannotMeet, PolicyError, SfumatoError, UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
+from sfumato.show.numbers import at_most
 from sfumato.studio.desk.asking import (
     KINDS,
     Ladder,
@@ -37,7 +39,7 @@ from sfumato.studio.desk.steps import Step, changing, desk_of, seen_desk
 from sfumato.studio.web.pages import form, go, is_fragment, page
 from sfumato.studio.web.pictures import SLIM, Bar, belief_curve, error_bars
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Diversity, Requirement, Requirements, RhoPrivacy, RiskLimit, Robustness
+from sfumato.values.requirement import Diversity, Requirement, Requirements, RhoPrivacy, RiskLimit, Robustness, exact
 
 MOST_AT_ONCE = 300
 """Values of the secret up to which a plan is made while a slider moves."""
@@ -262,21 +264,22 @@ def _most_frequent(counted: Profile) -> list[tuple[int, str]]:
 def _beliefs(requirement: Requirement, counted: Profile | None) -> dict[str, Any]:
     """Return what may be believed afterwards, as a picture and in words."""
     if isinstance(requirement, Diversity | Robustness | RiskLimit):
-        most = float(requirement.limit if isinstance(requirement, RiskLimit) else requirement.at_most)
+        most = at_most(exact(requirement.limit) if isinstance(requirement, RiskLimit) else requirement.at_most)
         # no curve: such a limit is for a stated kind of attacker, not for whatever was believed before
-        return {"believed": (f"The attacker named in the promise believes no value by more than {most:.0%}.",)}
+        return {"believed": (f"The attacker named in the promise believes no value by more than {most}.",)}
     if counted is None or isinstance(requirement, Requirements):  # several columns: the card tells of each
         return {}
     bounds = requirement.bounds(counted.domain, counted.counts.tolist())
-    gammas = sorted({float(bound.gamma) for bound in bounds if bound.gamma is not None})
-    if not gammas:
+    factors = sorted({bound.gamma for bound in bounds if bound.gamma is not None})
+    if not factors:
         return {}
+    gammas, strictest = [*map(float, factors)], factors[0]
     ends = dict.fromkeys([gammas[0], gammas[-1]])
     curves = [[(k / 50, _after(k / 50, gamma)) for k in range(51)] for gamma in ends]
     mark = (float(requirement.bound().rho1 or 0), float(requirement.bound().rho2 or 0)) if isinstance(
         requirement, RhoPrivacy
     ) else None  # fmt: skip
-    words = [f"{prior:.0%} may become {_after(prior, gammas[0]):.0%}" for prior in PRIORS]
+    words = [f"{prior:.0%} may become {after(strictest, exact(prior))}" for prior in PRIORS]
     who = "A belief of" if len(gammas) == 1 else "For the strictest value a belief of"
     return {
         "beliefs": belief_curve(curves, mark, "What may be believed afterwards, by what was believed before"),
