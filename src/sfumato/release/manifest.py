@@ -24,8 +24,9 @@ from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
-from sfumato.release.formats import FormatName
+from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
+from sfumato.show.formulas import is_formula
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
@@ -81,10 +82,19 @@ class DataFile(Part):
     rows: int = Field(ge=0, description="Number of published rows.")
     sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
     shuffled: bool = Field(description="Whether the rows were put in a random order.")
+    escaped: bool = Field(
+        default=False,
+        description="Whether an apostrophe stands before text that a spreadsheet program would calculate, and before "
+        "text that begins with one, in names and in values of columns of text, in all files of the release; who reads "
+        "them takes the first apostrophe of a text away. Left out where none does.",
+        exclude_if=_is_false,
+    )
     parts: Parts = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> DataFile:
+        if self.escaped and not FORMATS[self.format].holds_formulas:
+            raise ValueError(f"a file of the format {self.format} has no formulas to escape")
         if self.parts is not None:
             check_parts(self.parts, DATA_FOLDER, self.file, self.rows, self.sha256)
             if self.format != "parquet":
@@ -99,6 +109,12 @@ class Column(Part):
     type: str = Field(description="Arrow type of the values.")
     treatment: Treatment
     holds: HeldNumbers = None
+    formulas: bool = Field(
+        default=False,
+        description="Whether some published text of it begins like a formula, which a spreadsheet program that opens "
+        "the file would calculate. Left out where none does, and where they are escaped.",
+        exclude_if=_is_false,
+    )
     order: tuple[str | bool | int, ...] | None = Field(
         default=None,
         description="The values that the policy declares of a column that is not randomized, in their order; others "
@@ -595,6 +611,16 @@ class Manifest(Part):
     def only_in_buckets(self) -> tuple[DomainPart, ...]:
         """The columns that only the table of the groups has."""
         return self.groups.domain if self.groups else ()
+
+    @property
+    def with_formulas(self) -> tuple[str, ...]:
+        """The columns whose names or published text a spreadsheet program would calculate."""
+        if self.data.escaped or not FORMATS[self.data.format].holds_formulas:
+            return ()
+        told = {column.name: column.formulas for column in self.columns}
+        for part in self.only_in_buckets:
+            told[part.name] = any(isinstance(value, str) and is_formula(value) for value in part.values)
+        return tuple(name for name, has_formulas in told.items() if has_formulas or is_formula(name))
 
     @property
     def tables(self) -> tuple[DataFile | GroupsPart, ...]:

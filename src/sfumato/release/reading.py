@@ -21,6 +21,7 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart
+from sfumato.show.formulas import MARK
 from sfumato.values.attributes import Domain
 from sfumato.values.mechanism import BETWEEN
 from sfumato.values.number_texts import Holds
@@ -201,12 +202,19 @@ def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers
     if as_numbers and view == "release":
         casts |= {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name not in hidden}
     replaced = {name: f"CAST({quoted(name)} AS {kind})" for name, kind in casts.items()}
+    if release.manifest.data.escaped:
+        replaced |= {name: _unescaped(quoted(name)) for name, kind in casts.items() if kind == "VARCHAR"}
     # sets of values are asked for as texts, in which form every format has them
     sets = [name for name, arrow in types.items() if arrow.startswith("list<")]
     replaced |= {name: f"array_to_string({quoted(name)}, '{BETWEEN}')" for name in sets}
     read = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in replaced.items())
     relation = form.relation(f"[{', '.join(map(_pattern, files))}]", types)
     return f"SELECT * {f'REPLACE ({read}) ' if read else ''}FROM {relation}"
+
+
+def _unescaped(name: str) -> str:
+    """Return the SQL of a column without the apostrophe before formulas (`show.formulas`)."""
+    return f"CASE WHEN starts_with({name}, {_literal(MARK)}) THEN substr({name}, 2) ELSE {name} END"
 
 
 def _of_piece(piece: Piece | None) -> str:
