@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,11 @@ README_NAME = "README.md"
 SIGNATURE_NAME = "manifest.sig"
 OWN_NAMES = (MANIFEST_NAME, README_NAME, SIGNATURE_NAME)
 """Files that every release may have, whatever its tables are."""
+LARGEST_MANIFEST = 1 << 29
+"""Bytes: a dense matrix of 4,000 values takes 400 million."""
+LARGEST_README = 1 << 26
+LONGEST_NAME = 255
+"""Bytes of a file's name: systems raise errors of their own where one is longer."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,13 @@ def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a release: it must be of this version, and name files of the folder only."""
     path = folder / MANIFEST_NAME
+    _refuse_links(folder, [folder / name for name in OWN_NAMES])  # before anything is read
     if not path.is_file():
         raise _no_release(folder)
+    if path.stat().st_size > LARGEST_MANIFEST:
+        raise ReleaseError(
+            f"The manifest of {str(folder)!r} has more than {LARGEST_MANIFEST:,} bytes, as none does.", _CHANGED
+        )
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, ValueError, OSError) as problem:
@@ -87,15 +97,21 @@ def read_manifest(folder: Path) -> Manifest:
     for name in names:
         if Path(name).name != name or name in ("", ".."):
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)
+        if len(name.encode(errors="replace")) > LONGEST_NAME:
+            raise ReleaseError(f"The manifest of {str(folder)!r} names a file that no folder can hold.", _CHANGED)
     if len({*names, *OWN_NAMES}) < len(names) + len(OWN_NAMES):
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
-    for path in (*(folder / name for name in OWN_NAMES), *_listed(folder, manifest)):
+    _refuse_links(folder, _listed(folder, manifest))
+    return manifest
+
+
+def _refuse_links(folder: Path, paths: Iterable[Path]) -> None:
+    for path in paths:
         if path.is_symlink():
             raise ReleaseError(
                 f"{path.name!r} of the release {str(folder)!r} is a link to another file.",
                 "A release holds its files itself: get it anew from the publisher.",
             )
-    return manifest
 
 
 def _listed(folder: Path, manifest: Manifest) -> Iterator[Path]:

@@ -23,6 +23,7 @@ from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
 from sfumato.release.certificate import Certificate
 from sfumato.release.folder import (
+    LARGEST_README,
     MANIFEST_NAME,
     OWN_NAMES,
     README_NAME,
@@ -229,10 +230,18 @@ def as_published(release: ReleaseFolder) -> Iterator[Check]:
     """Check that the files are those that were published, and that no other lies beside them."""
     (data, files), *groups = _tables(release)
     yield _checksum(data, files)
-    yield _checksum_of_one(release.folder / README_NAME, release.manifest.readme_sha256)
+    readme = release.folder / README_NAME
+    if _is_too_large(readme):
+        yield Check(f"checksum of {README_NAME}", "fails", f"It has more than {LARGEST_README:,} bytes, as none does.")
+    else:
+        yield _checksum_of_one(readme, release.manifest.readme_sha256)
     yield from (_checksum(*table) for table in groups)
     yield _folder(release)
     yield from _seal(release)
+
+
+def _is_too_large(readme: Path) -> bool:
+    return readme.is_file() and readme.stat().st_size > LARGEST_README
 
 
 def _checksum(table: DataFile | GroupsPart, files: Sequence[Path]) -> Check:
@@ -287,7 +296,7 @@ def _folder(release: ReleaseFolder) -> Check:
 def _seal(release: ReleaseFolder) -> Iterator[Check]:
     """The README seals the manifest: neither can change alone."""
     path = release.folder / README_NAME
-    if path.is_file():
+    if path.is_file() and not _is_too_large(path):
         text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
         seal = manifest_seal(text, release.manifest.readme_sha256)
         yield outcome(
