@@ -144,7 +144,7 @@ def _in_child(folder: Path, base: Base, release: Path, command: list[str], told:
     from tests.fuzz import watch, worker
 
     resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, 3 * SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     own = folder / "own"
     (own / "temporary").mkdir(exist_ok=True)

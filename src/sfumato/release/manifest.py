@@ -9,7 +9,8 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/reference/man
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -24,6 +25,7 @@ from sfumato.claims.odds import OddsClaim
 from sfumato.claims.several import SeveralClaim
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
+from sfumato.errors import ReleaseError
 from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
 from sfumato.show.formulas import is_formula
@@ -72,6 +74,18 @@ HeldNumbers = Annotated[
         exclude_if=_is_none,
     ),
 ]
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Let numbers that fit no matrix and no claim be the manifest's mistake, wherever they are first looked at."""
+    try:
+        yield
+    except (ArithmeticError, IndexError, ValueError) as problem:
+        raise ReleaseError(
+            f"The {what} cannot be read: {str(problem).rstrip('.')}.",
+            "`sfumato verify` tells what else is wrong. Get the release anew from the publisher.",
+        ) from None
 
 
 class DataFile(Part):
@@ -356,7 +370,8 @@ class MechanismPart(Part):
     def value(self) -> Mechanism:
         """The mechanism as a value of the model: sub-tables with their matrices in integers."""
         raw = self.model_dump()
-        return read_mechanism(raw["domain"], raw["sub_tables"], self.sub_table_column, self.form)
+        with _readable("matrix"):
+            return read_mechanism(raw["domain"], raw["sub_tables"], self.sub_table_column, self.form)
 
 
 class GroupLimitPart(Part):
@@ -487,11 +502,16 @@ class Manifest(Part):
     def domain(self) -> SensitiveDomain:
         """The domain of the randomized columns, or of those that only groups have."""
         parts = [*self.only_in_buckets, *(part for mechanism in self.mechanisms for part in mechanism.domain)]
-        return read_domains([part.model_dump() for part in parts])
+        with _readable("domain"):
+            return read_domains([part.model_dump() for part in parts])
 
     @property
     def claim(self) -> Claim:
         """What is promised, as a value of the model: the one place where it is read off the shape of a manifest."""
+        with _readable("limit"):
+            return self._claim()
+
+    def _claim(self) -> Claim:
         if self.kind == "groups":
             return self.bucket_claim
         if self.kind == "response":

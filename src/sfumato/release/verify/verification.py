@@ -143,13 +143,14 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
     try:
         stated = _published(manifest)
     except UNREADABLE as problem:
-        yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
+        told = problem.message if isinstance(problem, UsageError) else f"The matrix cannot be read: {problem}."
+        yield Check("matrix", "fails", told)
         return
     yield from drawn.matrices(stated.mechanisms)
     try:
         claim = manifest.claim
     except UNREADABLE as problem:
-        told = f"The limit cannot be read: {problem.message if isinstance(problem, UsageError) else problem}"
+        told = problem.message if isinstance(problem, UsageError) else f"The limit cannot be read: {problem}."
         of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
         yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
