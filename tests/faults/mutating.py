@@ -117,6 +117,30 @@ MUTATIONS = {
         "        True,\n",
         "tests/faults/test_tampered.py::test_a_flipped_bit_in_the_data",
     ),
+    "formulas are escaped": Mutation(
+        "sfumato.release.formats.csv",
+        "table = _escaped(table) if self.escapes else table",
+        "pass",
+        "tests/release/test_formulas.py::test_escaped_releases_read_as_they_were[arrow-anatomy]",
+    ),
+    "formulas of names are escaped": Mutation(
+        "sfumato.release.formats.csv",
+        "map(escaped, schema.names) if escapes else schema.names",
+        "schema.names",
+        "tests/release/test_formulas.py::test_names_are_escaped",
+    ),
+    "formulas of answers are escaped": Mutation(
+        "sfumato.show.files",
+        "_csv(table, about, escaped) if escape_formulas else content(table, about)",
+        "content(table, about)",
+        "tests/release/test_formulas.py::test_answers_are_escaped_where_that_is_asked",
+    ),
+    "formulas are looked for in runs of columns": Mutation(
+        "sfumato.engines.rows.formulas",
+        "self._see_run(run, column)",
+        "pass",
+        "tests/release/test_formulas.py::test_runs_of_columns_are_looked_into",
+    ),
     "control characters are escaped": Mutation(
         "sfumato.show.terminal",
         'return _UNSEEN.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text)',

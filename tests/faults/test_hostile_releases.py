@@ -32,6 +32,35 @@ def test_links_are_not_followed(name: str, release: Release, tmp_path: Path) -> 
         open_release(release.folder)
 
 
+def test_a_link_is_refused_before_it_is_read(release: Release, tmp_path: Path) -> None:
+    """A pipe would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (release.folder / "manifest.json").unlink()
+    (release.folder / "manifest.json").symlink_to(tmp_path / "pipe")
+    with pytest.raises(ReleaseError, match="is a link to another file"):
+        open_release(release.folder)
+
+
+def test_a_name_that_no_folder_can_hold(release: Release) -> None:
+    file = release.folder / "manifest.json"
+    file.write_text(file.read_text().replace('"data.parquet"', f'"{"x" * 300}"'))
+    with pytest.raises(ReleaseError, match="a file that no folder can hold"):
+        open_release(release.folder)
+
+
+@pytest.mark.parametrize("size", [1 << 40, (1 << 29) + 1])
+def test_a_manifest_larger_than_any_is_not_read(size: int, release: Release) -> None:
+    os.truncate(release.folder / "manifest.json", size)
+    with pytest.raises(ReleaseError, match="more than 536,870,912 bytes"):
+        open_release(release.folder)
+
+
+def test_a_readme_larger_than_any_is_not_read(release: Release) -> None:
+    os.truncate(release.folder / "README.md", 1 << 40)
+    failed = [check for check in release.verify().checks if check.status == "fails" and "README" in check.name]
+    assert "more than 67,108,864 bytes" in failed[0].detail
+
+
 def changed(release: Release, **matrix: Any) -> Release:
     file = release.folder / "manifest.json"
     raw = json.loads(file.read_text())

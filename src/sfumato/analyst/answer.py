@@ -214,9 +214,12 @@ class Answer(Drawn):
         """Return all of it with stable keys (docs/reference/json.md)."""
         return document(self.to_arrow(), self.about())
 
-    def save(self, file: Any) -> None:
-        """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
-        write_answer(self.to_arrow(), file, self.about())
+    def save(self, file: Any, escape_formulas: bool = False) -> None:
+        """Write the rows to a new file: .csv, .json, .parquet or .arrow.
+
+        escape_formulas: in CSV, put an apostrophe before text that a spreadsheet program would calculate.
+        """
+        write_answer(self.to_arrow(), file, self.about(), escape_formulas)
 
     def _drawing(self, title: str) -> dict[str, Any]:
         """Return the figures with error bars."""

@@ -21,12 +21,14 @@ from sfumato.cli.base import (
     tell,
 )
 from sfumato.errors import UsageError
+from sfumato.show.formulas import warning
 from sfumato.show.numbers import decimals_of, number, power_figure
 from sfumato.show.terminal import say, table_width
 from sfumato.values.text import table
 
 if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer
+    from sfumato.analyst.regression.answer import Regression
 
 Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")]
 Where = Annotated[str, typer.Option("--where", help="A condition; on untouched columns, if others are randomized.")]
@@ -40,6 +42,9 @@ SurveyStrata = Annotated[
     str, typer.Option("--survey-strata", help="A column in whose values records or clusters were drawn.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")]
+Escape = Annotated[
+    bool, typer.Option("--escape-formulas", help="In CSV: an apostrophe before text that spreadsheets would calculate.")
+]
 Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
 
 
@@ -63,6 +68,7 @@ def estimate(
         Path | None, typer.Option("--truth", help="The table that was published: how near do the estimates come?")
     ] = None,
     output: Output = None,
+    escape_formulas: Escape = False,
     plot: Plot = None,
     engine: Engine = "embedded",
     master: Master = None,
@@ -77,7 +83,7 @@ def estimate(
         raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
     if weight and not query:
         raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
-    if truth and not query and (where or output or plot or target != "table"):
+    if truth and not query and (where or output or escape_formulas or plot or target != "table"):
         raise UsageError(
             "--where, --target, --output and --plot do not go with --truth.",
             "It compares the whole table; --json prints the figures for a program.",
@@ -92,7 +98,8 @@ def estimate(
             return
         answer = opened.sql(query, weight=weight, **how) if query else opened.count(columns, where, **how)
     title = query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])])
-    _tell_answer(answer, title, output, plot, as_json)
+    _save(answer, output, escape_formulas)
+    _tell_answer(answer, title, plot, as_json)
 
 
 def distribution(
@@ -104,6 +111,7 @@ def distribution(
     target: Target = "table",
     level: Level = 0.95,
     output: Output = None,
+    escape_formulas: Escape = False,
     plot: Plot = None,
     engine: Engine = "embedded",
     master: Master = None,
@@ -115,7 +123,8 @@ def distribution(
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
         answer = opened.distribution(column, columns, where, weight=weight, **how)
-    _tell_answer(answer, f"share of the records at or below each {column}", output, plot, as_json)
+    _save(answer, output, escape_formulas)
+    _tell_answer(answer, f"share of the records at or below each {column}", plot, as_json)
 
 
 def associate(
@@ -199,6 +208,7 @@ def regress(
     target: Target = "table",
     level: Level = 0.95,
     output: Output = None,
+    escape_formulas: Escape = False,
     plot: Plot = None,
     engine: Engine = "embedded",
     master: Master = None,
@@ -214,8 +224,7 @@ def regress(
     asked |= {"survey_strata": survey_strata}
     with opened_release(release, engine, master, conf) as opened, progress_bar("Fitting", None, as_json) as progress:
         found = opened.regress(formula, family, **asked, **how, progress=progress)
-    if output is not None:
-        found.save(output)
+    _save(found, output, escape_formulas)
     if plot is not None:
         found.plot(plot)
     tell(found, as_json)
@@ -276,10 +285,21 @@ def _is_seen(row: Mapping[str, Any]) -> str:
     return "yes" if least is not None and row["assumed_share"] >= least else "too small"
 
 
-def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Write an answer and its picture where that is asked, and print it."""
-    if output is not None:
-        answer.save(output)
+def _save(answer: Answer | Regression, output: Path | None, escape_formulas: bool) -> None:
+    """Write an answer to a file where that is asked; say so where a spreadsheet program would calculate its text."""
+    from sfumato.show.files import formulas_in
+
+    if output is None:
+        if escape_formulas:
+            raise UsageError("--escape-formulas goes with --output.", "Name a file: --output FILE.csv.")
+        return
+    answer.save(output, escape_formulas)
+    if not escape_formulas and (names := formulas_in(answer.to_arrow(), output)):
+        say(warning(names, "Write it with --escape-formulas, or as .parquet."), error=True)
+
+
+def _tell_answer(answer: Answer, title: str, plot: Path | None, as_json: bool) -> None:
+    """Write a picture of an answer where that is asked, and print it."""
     if plot is not None:
         answer.plot(plot, title)
     if as_json:

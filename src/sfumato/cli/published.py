@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.claims.odds import assumed
+from sfumato.show.formulas import ESCAPE, warning
 from sfumato.show.screen import Screen
 from sfumato.values.computed import listed
 
@@ -68,5 +69,7 @@ class Publication:
         yield from self.policy.exemptions
         if self.uniqueness is not None:
             yield f"Private, of the table: {self.uniqueness.sentence}"
+        if names := self.manifest.with_formulas:
+            yield warning(names, ESCAPE)
         if computed := self.manifest.computed_from_table:
             yield listed(computed)

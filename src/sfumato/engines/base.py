@@ -18,7 +18,7 @@ import json
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -191,6 +191,7 @@ class Publication(NamedTuple):
     format: FormatName
     progress: Progress
     reads: int
+    escapes: bool = False  # whether formulas are escaped, where the format has any
 
     def step(self, kind: type[AnyStep]) -> AnyStep | None:
         """Return the step of a kind, if there is one."""
@@ -252,8 +253,11 @@ class Engine(Protocol):
         """Raise if it cannot be done here; `draws_each_row`: what becomes of a row depends on its own words alone."""
         ...
 
-    def rehearse(self, rows: Rows, progress: Progress) -> None:
-        """Raise what `write` would raise because of a value: read every row, and write nothing."""
+    def rehearse(self, rows: Rows, progress: Progress) -> Set[str]:
+        """Raise what `write` would raise because of a value: read every row, and write nothing.
+
+        Returned are the columns in which a CSV file would hold formulas.
+        """
         ...
 
     def write(self, asked: Publication) -> Written:

@@ -460,10 +460,14 @@ def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E7
 
 
 class OutputRule(Section):
-    """How the release is written. `order`: a random one, or (keep) the table's, which is refused where it tells."""
+    """How the release is written. `order`: a random one, or (keep) the table's, which is refused where it tells.
+
+    `formulas`: what becomes of text in CSV files that a spreadsheet program would calculate (`show/formulas.py`).
+    """
 
     format: FormatName = USUAL
     order: Literal["shuffle", "keep"] = "shuffle"
+    formulas: Annotated[Literal["keep", "escape"], Field(exclude_if=lambda stated: stated == "keep")] = "keep"
 
     @field_validator("order", mode="before")
     @classmethod

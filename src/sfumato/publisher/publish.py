@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.encoding import changed_table, fitted
+from sfumato.engines.rows.formulas import holds_formulas
 from sfumato.engines.rows.looking import holds
 from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import UNREADABLE, named
@@ -33,7 +35,7 @@ from sfumato.publisher.table import (
 from sfumato.publisher.whole_or_absent import check_new as check_new
 from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, SIGNATURE_NAME, file_sha256, manifest_seal, value_type
-from sfumato.release.formats import FormatName
+from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.manifest import (
     Column,
     DataFile,
@@ -48,6 +50,7 @@ from sfumato.release.manifest import (
 from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
 from sfumato.release.verify.verification import SECRET_KEY, stated_checks
+from sfumato.show.formulas import ESCAPE, is_formula, warning
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Domain
 from sfumato.values.bucket_deal import COUNT, GROUP
@@ -89,10 +92,11 @@ def publish(
         with _as_data(plan):
             steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
-        written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
+        escapes = FORMATS[kind].holds_formulas and table.policy.output.formulas == "escape"
+        written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads, escapes))
         if plan.mechanisms and written.data.rows != plan.rows:
             raise changed_table()
-        manifest = _verified(table, plan, key.seeded or plan.seeded, written, kind)
+        manifest = _verified(table, plan, key.seeded or plan.seeded, written, _Files(kind, escapes))
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
@@ -131,15 +135,25 @@ def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None
     `plan` knows the counts of a table, and not all of its columns: a missing value that the policy has no meaning for,
     or a line that cannot be read, is found by reading. `sfumato plan` rehearses.
     """
+    _rehearsed(table, plan, progress)
+
+
+def _rehearsed(table: Table, plan: Plan, progress: Progress) -> Plan:
+    """Return the plan with what to know of the files that publishing will write."""
+    output = table.policy.output
     with unchanged(table):
         refuse(table.stops)
-        _check(table, plan, table.policy.output.format)
-        table.engine.rehearse(table.rows, progress)
+        _check(table, plan, output.format)
+        found = table.engine.rehearse(table.rows, progress)
+    if output.formulas == "escape" or not FORMATS[output.format].holds_formulas:
+        return plan
+    names = [name for name in plan.published if name in found or is_formula(name)]
+    return replace(plan, notes=(*plan.notes, warning(names, ESCAPE))) if names else plan
 
 
 def to_sign(table: Table, plan: Plan, progress: Progress = no_progress) -> Plan:
     """Return a plan that somebody can sign off: rehearsed, and bound to the table and the policy."""
-    rehearse(table, plan, progress)
+    plan = _rehearsed(table, plan, progress)
     with unchanged(table):
         return plan.bound_to(table.hash(), table.policy.hash())
 
@@ -200,10 +214,10 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
     return key or SecretKey.fresh()
 
 
-def _verified(table: Table, plan: Plan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+def _verified(table: Table, plan: Plan, is_seeded: bool, written: Written, files: _Files) -> Manifest:
     """Return the manifest, if `verify` will accept all that it states."""
     try:
-        manifest = _manifest(table, plan, is_seeded, written, format)
+        manifest = _manifest(table, plan, is_seeded, written, files)
     except ValidationError as problem:
         first = problem.errors()[0]
         raise PlanMismatch(
@@ -219,7 +233,14 @@ def _verified(table: Table, plan: Plan, is_seeded: bool, written: Written, forma
 # --- what the manifest says -------------------------------------------------------------------------------------------
 
 
-def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+class _Files(NamedTuple):
+    """How the files are written."""
+
+    format: FormatName
+    escaped: bool
+
+
+def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, files: _Files) -> Manifest:
     """Return the manifest; the README's checksum is still to be filled in."""
     recodings = {a.name: a.recoding for a in table.schema.attributes}
     data = written.data
@@ -233,7 +254,8 @@ def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, forma
         guarantee=_with_limits(table, plan, written),
         data=DataFile(
             file=data.file,
-            format=format,
+            format=files.format,
+            escaped=files.escaped,
             rows=data.rows,
             sha256=data.sha256,
             shuffled=plan.shuffle,
@@ -306,6 +328,7 @@ def _columns(table: Table, plan: Plan, written: Written) -> tuple[Column, ...]:
             type=value_type(f.type),
             treatment=treatment(f.name),
             holds=held_by_domain(table, randomized[f.name]) if f.name in randomized else holds(f),
+            formulas=holds_formulas(f),
             order=None if f.name in randomized else declared_order(table, f.name),
         )
         for f in written.data.schema

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import mmap
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,9 +27,9 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart, Manifest
 from sfumato.release.parts import FilePart
+from sfumato.show.formulas import MARK
 from sfumato.values.attributes import Domain
 from sfumato.values.mechanism import BETWEEN
-from sfumato.values.memory import check_room
 from sfumato.values.number_texts import Holds
 from sfumato.values.text import near_file
 
@@ -37,6 +38,11 @@ README_NAME = "README.md"
 SIGNATURE_NAME = "manifest.sig"
 OWN_NAMES = (MANIFEST_NAME, README_NAME, SIGNATURE_NAME)
 """Files that every release may have, whatever its tables are."""
+LARGEST_MANIFEST = 1 << 29
+"""Bytes: a dense matrix of 4,000 values takes 400 million."""
+LARGEST_README = 1 << 26
+LONGEST_NAME = 255
+"""Bytes of a file's name: systems raise errors of their own where one is longer."""
 
 HELD_TYPES: dict[Holds, str] = {"integer": "int64", "decimal": "double"}
 """The Arrow types of numbers that text holds."""
@@ -105,8 +111,13 @@ def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a release: it must be of this version, and name files of the folder only."""
     path = folder / MANIFEST_NAME
+    _refuse_links(folder, [folder / name for name in OWN_NAMES])  # before anything is read
     if not path.is_file():
         raise _no_release(folder)
+    if path.stat().st_size > LARGEST_MANIFEST:
+        raise ReleaseError(
+            f"The manifest of {str(folder)!r} has more than {LARGEST_MANIFEST:,} bytes, as none does.", _CHANGED
+        )
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, ValueError, OSError) as problem:
@@ -124,15 +135,21 @@ def read_manifest(folder: Path) -> Manifest:
     for name in names:
         if Path(name).name != name or name in ("", ".."):
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)
+        if len(name.encode(errors="replace")) > LONGEST_NAME:
+            raise ReleaseError(f"The manifest of {str(folder)!r} names a file that no folder can hold.", _CHANGED)
     if len({*names, *OWN_NAMES}) < len(names) + len(OWN_NAMES):
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
-    for path in (*(folder / name for name in OWN_NAMES), *_listed(folder, manifest)):
+    _refuse_links(folder, _listed(folder, manifest))
+    return manifest
+
+
+def _refuse_links(folder: Path, paths: Iterable[Path]) -> None:
+    for path in paths:
         if path.is_symlink():
             raise ReleaseError(
                 f"{path.name!r} of the release {str(folder)!r} is a link to another file.",
                 "A release holds its files itself: get it anew from the publisher.",
             )
-    return manifest
 
 
 def _listed(folder: Path, manifest: Manifest) -> Iterator[Path]:
@@ -343,12 +360,19 @@ def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers
     if as_numbers and view == "release":
         casts |= {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name not in hidden}
     replaced = {name: f"CAST({quoted(name)} AS {kind})" for name, kind in casts.items()}
+    if release.manifest.data.escaped:
+        replaced |= {name: _unescaped(quoted(name)) for name, kind in casts.items() if kind == "VARCHAR"}
     # sets of values are asked for as texts, in which form every format has them
     sets = [name for name, arrow in types.items() if arrow.startswith("list<")]
     replaced |= {name: f"array_to_string({quoted(name)}, '{BETWEEN}')" for name in sets}
     read = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in replaced.items())
     relation = form.relation(f"[{', '.join(map(_pattern, files))}]", types)
     return f"SELECT * {f'REPLACE ({read}) ' if read else ''}FROM {relation}"
+
+
+def _unescaped(name: str) -> str:
+    """Return the SQL of a column without the apostrophe before formulas (`show.formulas`)."""
+    return f"CASE WHEN starts_with({name}, {_literal(MARK)}) THEN substr({name}, 2) ELSE {name} END"
 
 
 def _of_piece(piece: Piece | None) -> str:
@@ -405,6 +429,21 @@ def connection(
     except BROKEN:
         _databases.clear()
         raise
+
+
+ROOM = 1 << 27
+"""Bytes of addresses that a database takes while it is opened."""
+
+
+def check_room() -> None:
+    """Raise MemoryError unless the system would give the process so much more (`ulimit -v`); nothing of it is kept.
+
+    Asked before a database is opened, which crashes where there is none: nothing can be said after that.
+    """
+    try:
+        mmap.mmap(-1, ROOM).close()
+    except OSError:
+        raise MemoryError from None
 
 
 def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:

@@ -43,6 +43,7 @@ class Format(ABC):
     complete: columns without missing values, which a file may say.
     wide: columns of the tables that are runs of columns of a text file, where the format takes such.
     sets: columns of text that hold sets of values, with BETWEEN between them.
+    escapes: whether an apostrophe stands before texts that a spreadsheet program would calculate.
     """
 
     rows_at_once: int = 0
@@ -53,6 +54,8 @@ class Format(ABC):
     """Whether a run of columns of a text file, its commas included, can be written in one piece."""
     numbers_rows: ClassVar[bool] = False
     """Whether DuckDB knows the number of a row in its file, so that a file can be read in pieces."""
+    holds_formulas: ClassVar[bool] = False
+    """Whether spreadsheet programs open such a file, and calculate what they take for formulas."""
     tells: ClassVar[tuple[Literal["types", "metadata"], ...]] = ()
     """What a file says of itself, as `carried` returns it: verified of every file."""
 
@@ -61,8 +64,9 @@ class Format(ABC):
         complete: Collection[str] = (),
         wide: Mapping[str, tuple[str, ...]] | None = None,
         sets: Collection[str] = (),
+        escapes: bool = False,
     ) -> None:
-        self.complete, self.wide, self.sets = complete, wide or {}, sets
+        self.complete, self.wide, self.sets, self.escapes = complete, wide or {}, sets, escapes
 
     # --- write ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/reference/man
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -24,8 +25,10 @@ from sfumato.claims.several import SeveralClaim
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.claims.why import Why
-from sfumato.release.formats import FormatName
+from sfumato.errors import ReleaseError
+from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
+from sfumato.show.formulas import is_formula
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
@@ -73,6 +76,18 @@ HeldNumbers = Annotated[
 ]
 
 
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Let numbers that fit no matrix and no claim be the manifest's mistake, wherever they are first looked at."""
+    try:
+        yield
+    except (ArithmeticError, IndexError, ValueError) as problem:
+        raise ReleaseError(
+            f"The {what} cannot be read: {str(problem).rstrip('.')}.",
+            "`sfumato verify` tells what else is wrong. Get the release anew from the publisher.",
+        ) from None
+
+
 class DataFile(Part):
     """The published rows."""
 
@@ -81,10 +96,19 @@ class DataFile(Part):
     rows: int = Field(ge=0, description="Number of published rows.")
     sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
     shuffled: bool = Field(description="Whether the rows were put in a random order.")
+    escaped: bool = Field(
+        default=False,
+        description="Whether an apostrophe stands before text that a spreadsheet program would calculate, and before "
+        "text that begins with one, in names and in values of columns of text, in all files of the release; who reads "
+        "them takes the first apostrophe of a text away. Left out where none does.",
+        exclude_if=_is_false,
+    )
     parts: Parts = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> DataFile:
+        if self.escaped and not FORMATS[self.format].holds_formulas:
+            raise ValueError(f"a file of the format {self.format} has no formulas to escape")
         if self.parts is not None:
             check_parts(self.parts, DATA_FOLDER, self.file, self.rows, self.sha256)
             if self.format != "parquet":
@@ -99,6 +123,12 @@ class Column(Part):
     type: str = Field(description="Arrow type of the values.")
     treatment: Treatment
     holds: HeldNumbers = None
+    formulas: bool = Field(
+        default=False,
+        description="Whether some published text of it begins like a formula, which a spreadsheet program that opens "
+        "the file would calculate. Left out where none does, and where they are escaped.",
+        exclude_if=_is_false,
+    )
     order: tuple[str | bool | int, ...] | None = Field(
         default=None,
         description="The values that the policy declares of a column that is not randomized, in their order; others "
@@ -340,7 +370,8 @@ class MechanismPart(Part):
     def value(self) -> Mechanism:
         """The mechanism as a value of the model: sub-tables with their matrices in integers."""
         raw = self.model_dump()
-        return read_mechanism(raw["domain"], raw["sub_tables"], self.sub_table_column, self.form)
+        with _readable("matrix"):
+            return read_mechanism(raw["domain"], raw["sub_tables"], self.sub_table_column, self.form)
 
 
 class GroupLimitPart(Part):
@@ -471,11 +502,16 @@ class Manifest(Part):
     def domain(self) -> SensitiveDomain:
         """The domain of the randomized columns, or of those that only groups have."""
         parts = [*self.only_in_buckets, *(part for mechanism in self.mechanisms for part in mechanism.domain)]
-        return read_domains([part.model_dump() for part in parts])
+        with _readable("domain"):
+            return read_domains([part.model_dump() for part in parts])
 
     @property
     def claim(self) -> Claim:
         """What is promised, as a value of the model: the one place where it is read off the shape of a manifest."""
+        with _readable("limit"):
+            return self._claim()
+
+    def _claim(self) -> Claim:
         if self.kind == "groups":
             return self.bucket_claim
         if self.kind == "response":
@@ -603,6 +639,16 @@ class Manifest(Part):
     def only_in_buckets(self) -> tuple[DomainPart, ...]:
         """The columns that only the table of the groups has."""
         return self.groups.domain if self.groups else ()
+
+    @property
+    def with_formulas(self) -> tuple[str, ...]:
+        """The columns whose names or published text a spreadsheet program would calculate."""
+        if self.data.escaped or not FORMATS[self.data.format].holds_formulas:
+            return ()
+        told = {column.name: column.formulas for column in self.columns}
+        for part in self.only_in_buckets:
+            told[part.name] = any(isinstance(value, str) and is_formula(value) for value in part.values)
+        return tuple(name for name, has_formulas in told.items() if has_formulas or is_formula(name))
 
     @property
     def tables(self) -> tuple[DataFile | GroupsPart, ...]:

@@ -39,6 +39,7 @@ def readme(manifest: Manifest) -> str:
             *(_use_of_buckets(manifest, manifest.buckets) if manifest.in_buckets else _randomized_use(manifest)),
             "",
             *_in_parts(manifest),
+            *_formulas(manifest),
             *_untouched(manifest),
             "## What is promised",
             "",
@@ -184,6 +185,25 @@ def _in_parts(manifest: Manifest) -> list[str]:
         if table.parts is not None
     ]
     return [text for line in lines for text in (line, "")]
+
+
+def _formulas(manifest: Manifest) -> list[str]:
+    """Say what a spreadsheet program makes of the files, or how an apostrophe keeps it from that."""
+    if manifest.data.escaped:
+        return [
+            "Text that a spreadsheet program would take for a formula has an apostrophe before it, and so has text "
+            "that begins with one. sfumato reads it without. In other programs take the first apostrophe of a text "
+            "away.",
+            "",
+        ]
+    if not manifest.with_formulas:
+        return []
+    names = ", ".join(f"`{name}`" for name in manifest.with_formulas)
+    return [
+        f"**Do not open the CSV files in a spreadsheet program**: text of {names} begins like a formula, and would be "
+        "calculated.",
+        "",
+    ]
 
 
 def _untouched(manifest: Manifest) -> list[str]:

@@ -15,31 +15,47 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.errors import UsageError
+from sfumato.show.formulas import escaped, is_formula
 
 NUMBERS = ("estimate", "standard_error", "lower", "upper")
 """The figures of an answer; the columns before them say which group (and which figure) a row is about."""
 METADATA_KEY = b"sfumato"
 """Under which Parquet and Arrow files hold the method, the target, the level and the notes, as JSON."""
+NO_ESCAPE = "Leave out that formulas are escaped, or name a file that ends in .csv."
 MUST_BE_QUOTED = frozenset(',"\r\n')
 
 Chosen = TypeVar("Chosen")
 
 
-def write_answer(table: Any, path: str | Path, about: Mapping[str, Any]) -> None:
+def write_answer(table: Any, path: str | Path, about: Mapping[str, Any], escape_formulas: bool = False) -> None:
     """Write an answer; the suffix decides how. `about` has the keys method, target, level and notes."""
     path = Path(path)
-    content = answer_bytes(table, path, about)
+    content = answer_bytes(table, path, about, escape_formulas)
     with new_file(path) as partial:
         partial.write_bytes(content)
 
 
-def answer_bytes(table: Any, path: Path, about: Mapping[str, Any]) -> bytes:
+def answer_bytes(table: Any, path: Path, about: Mapping[str, Any], escape_formulas: bool = False) -> bytes:
     """Return what `write_answer` writes to a file of this name."""
     content = by_suffix(path, CONTENTS)
+    if escape_formulas and content is not _csv:
+        raise UsageError(f"{path.name!r} is no CSV file: its text is never calculated.", NO_ESCAPE)
     for place, name in enumerate(table.column_names):
         if name in NUMBERS:  # floats even where it has no value at all, and therefore no type
             table = table.set_column(place, name, table.column(place).cast(pa.float64()))
-    return content(table, about)
+    return _csv(table, about, escaped) if escape_formulas else content(table, about)
+
+
+def formulas_in(table: Any, path: Path) -> list[str]:
+    """Return the columns of an answer in a file of this name whose text a spreadsheet program would calculate."""
+    if by_suffix(path, CONTENTS) is not _csv:
+        return []
+    columns = zip(table.column_names, map(_values, table.columns), strict=True)
+    return [name for name, values in columns if any(map(_is_formula, [name, *values]))]
+
+
+def _is_formula(value: object) -> bool:
+    return isinstance(value, str) and is_formula(value)
 
 
 def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:
@@ -70,10 +86,11 @@ def new_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def _csv(table: Any, about: Mapping[str, Any]) -> bytes:
-    """Return RFC 4180 text in UTF-8, its lines ended as in a release's data.csv."""
+def _csv(table: Any, about: Mapping[str, Any], written: Callable[[str], str] = str) -> bytes:
+    """Return RFC 4180 text in UTF-8, its lines ended as in a release's data.csv; `written`: what becomes of texts."""
     rows = [table.column_names, *(row.values() for row in rows_of(table))]
-    return "".join(",".join(map(_field, row)) + "\n" for row in rows).encode()
+    fields = ((_field(written(v) if isinstance(v, str) else v) for v in row) for row in rows)
+    return "".join(",".join(row) + "\n" for row in fields).encode()
 
 
 def document(table: Any, about: Mapping[str, Any]) -> dict[str, Any]:

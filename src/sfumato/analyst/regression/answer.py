@@ -125,11 +125,14 @@ class Regression(Fitted, Drawn):
         infinite = [term for term, value in zip(self.terms, self.coefficients, strict=True) if math.isinf(value)]
         return {**about, "infinite": infinite, "coefficients": rows}
 
-    def save(self, file: Any) -> None:
-        """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
+    def save(self, file: Any, escape_formulas: bool = False) -> None:
+        """Write the rows to a new file: .csv, .json, .parquet or .arrow.
+
+        escape_formulas: in CSV, put an apostrophe before text that a spreadsheet program would calculate.
+        """
         from sfumato.show.files import write_answer
 
-        write_answer(self.to_arrow(), file, self.about())
+        write_answer(self.to_arrow(), file, self.about(), escape_formulas)
 
     def explain(self, most: int = SHOWN) -> str:
         """Return the model in words: a table of its coefficients, and what must be said."""

@@ -30,11 +30,11 @@ from sfumato.engines.rows.encoding import (
 )
 from sfumato.engines.rows.mapping import positioned
 from sfumato.errors import PolicyError, TableError
+from sfumato.release.folder import check_room
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.values.mechanism import MOST_VALUES
-from sfumato.values.memory import check_room
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.recoding import DateBins

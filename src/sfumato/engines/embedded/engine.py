@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from itertools import takewhile
@@ -32,6 +32,7 @@ from sfumato.engines.embedded.counting import count_sensitive, distinct, draw_pe
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.rows.encoding import changed_table, complete_columns
+from sfumato.engines.rows.formulas import FormulaColumns
 from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
 from sfumato.engines.rows.mapping import Dealt as LabelOf
 from sfumato.engines.rows.mapping import RowMapper, SeenValues, hash_of_counts, integer_types
@@ -79,10 +80,13 @@ class EmbeddedEngine:
         if format not in FORMATS:
             raise UsageError(f"There is no format {format!r}.", f"Name one of {', '.join(map(repr, FORMATS))}.")
 
-    def rehearse(self, rows: Rows, progress: Progress) -> None:
-        """Raise what `write` would raise because of a value: read every row, and write nothing."""
-        for read, _ in RowMapper(rows.schema, rows.source, (), SecretKey.fresh()).batches():
+    def rehearse(self, rows: Rows, progress: Progress) -> Set[str]:
+        """Raise what `write` would raise because of a value; return the columns with formulas."""
+        formulas = FormulaColumns()
+        for read, mapped in RowMapper(rows.schema, rows.source, (), SecretKey.fresh()).batches():
+            formulas.see(mapped)
             progress(read)
+        return formulas.names
 
     def write(self, asked: Publication) -> Written:
         """Carry out the steps on all rows, and write what comes of it."""
@@ -105,7 +109,7 @@ class _Files:
         self.asked, self.rows, self.progress = asked, asked.rows, asked.progress
         self.format, self.stopped = FORMATS[asked.format], threading.Event()
         self.source, self.schema = self.rows.source, self.rows.schema
-        if self.format.takes_runs:
+        if self.format.takes_runs and not asked.escapes:
             self.source, self.schema = _widened(self.rows)
 
     # --- rows that stay rows ----------------------------------------------------------------------------------------
@@ -152,7 +156,8 @@ class _Files:
         with closing(reported(mapper.batches(), self.progress, self.stopped)) as rows, ThreadPoolExecutor(1) as beside:
             tables, number, published = self._tables(step, rows, key)
             values = takewhile(lambda _: not failed.is_set(), tables.values)
-            lines = beside.submit(self._written, "groups", values, self.format(), threading.Event())
+            kind = self.format(escapes=self.asked.escapes)
+            lines = beside.submit(self._written, "groups", values, kind, threading.Event())
             try:
                 data = self._data(tables.rows, watched_numbers(self.rows, self.source))
             except BaseException:
@@ -186,9 +191,16 @@ class _Files:
 
     def _data(self, rows: Iterable[Any], numbers: NumberColumns) -> FilesWritten:
         """Write the rows, and note which columns of text hold numbers."""
-        kind = self.format(complete_columns(self.schema), self.source.wide, self.asked.sets)
-        file = self._written("data", numbers.watched(rows), kind, self.stopped)
-        return file._replace(schema=numbers.noted(file.schema))
+        kind = self.format(complete_columns(self.schema), self.source.wide, self.asked.sets, self.asked.escapes)
+        formulas = FormulaColumns(self.source.wide)
+        watched = formulas.watched(numbers.watched(rows)) if self._warns else numbers.watched(rows)
+        file = self._written("data", watched, kind, self.stopped)
+        return file._replace(schema=formulas.noted(numbers.noted(file.schema)))
+
+    @property
+    def _warns(self) -> bool:
+        """Whether formulas are looked for: only where a spreadsheet program would calculate them."""
+        return self.format.holds_formulas and not self.asked.escapes
 
     def _written(self, name: str, rows: Iterator[Any], kind: Format, stopped: threading.Event) -> FilesWritten:
         return write_file(rows, self.asked.folder / f"{name}.{self.asked.format}", kind, stopped)

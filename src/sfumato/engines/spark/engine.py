@@ -6,7 +6,7 @@ the table; so the order is not kept where some may be left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from sfumato.engines.base import Publication, Rows, Written
@@ -70,18 +70,19 @@ class SparkEngine:
             else "Write the table to Parquet files, and publish these.",
         )
 
-    def rehearse(self, rows: Rows, progress: Progress) -> None:
-        """Raise if a column misses a value that the policy has no meaning for."""
+    def rehearse(self, rows: Rows, progress: Progress) -> Set[str]:
+        """Raise if a column misses a value that the policy has no meaning for. No CSV file is written on Spark."""
         from pyspark.sql import functions as f
 
         strict = [a.name for a in rows.schema.attributes if a.is_published and a.missing == "error"]
         absent = [f.sum(f.col(quoted(name)).isNull().cast("long")).alias(f"c{k}") for k, name in enumerate(strict)]
         if not absent:
-            return
+            return frozenset()
         found = collected(rows.source.frame.agg(*absent)).to_pylist()[0]
         for name, lacking in zip(strict, found.values(), strict=True):
             if lacking:
                 raise missing_values(name, Refusal(lacking, 0))
+        return frozenset()
 
     def write(self, asked: Publication) -> Written:
         """Carry out the steps on all rows, and write what comes of it; Spark's tasks are reported as rows."""

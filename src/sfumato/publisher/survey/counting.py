@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import Source
@@ -15,11 +16,12 @@ from sfumato.engines.rows.looking import NumberColumns
 from sfumato.publisher.survey.found import Column
 from sfumato.publisher.table import no_progress
 from sfumato.values.arrays import Progress
-from sfumato.values.arrow import is_text
+from sfumato.values.arrow import from_numpy, is_text
 
 TOGETHER = 8  # columns that are counted in one pass: each takes a hash table, and these must fit side by side
 VALUES = 8_000_000  # that fit side by side: of short tables more columns are counted in one pass
-MOST_TOGETHER = 32
+BYTES = 1 << 26  # of values that are put one below the other at a time
+SHORT = 250_000  # rows of a table whose columns are counted one below the other
 _MARKS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
 MISSING_TEXTS = (*_MARKS, *(f" {mark}" for mark in _MARKS))
 """Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
@@ -32,12 +34,15 @@ def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Col
     report = _by_columns(progress, len(source.names))
     while names:
         try:
-            rows, described = _describe(source, names, report(len(names)))
+            if 0 < rows <= SHORT:
+                described = _one_below_the_other(source, names, report)
+            else:
+                rows, described = _describe(source, names, report(len(names)))
         except duckdb.OutOfMemoryException:  # too many values side by side: one after the other, all reported before
             described = [column for name in names for column in _describe(source, [name], no_progress)[1]]
         columns += described
-        # a pass reads every line of a CSV file, however few of its columns: fewer passes
-        together = min(MOST_TOGETHER, max(TOGETHER, VALUES // max(1, rows)))
+        # a pass reads every line of a CSV file, however few of its columns: of short tables fewer passes
+        together = VALUES // rows if 0 < rows <= SHORT else TOGETHER
         names = source.names[len(columns) : len(columns) + together]
     return rows, tuple(columns)
 
@@ -70,6 +75,45 @@ def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple
         for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
     ]
     return rows, described
+
+
+def _one_below_the_other(source: Source, names: Sequence[str], report: Callable[[int], Progress]) -> list[Column]:
+    """Count columns of one type as one column, by the number that each value comes with.
+
+    A query takes as long to plan as it has figures; this one has those of a single column.
+    """
+    by_kind: dict[Any, list[str]] = {}
+    for name in names:
+        by_kind.setdefault(plain_kind(source.column_type(name)), []).append(name)
+    found: dict[str, Column] = {}
+    for kind, own in by_kind.items():
+        held = NumberColumns(dict.fromkeys(own) if isinstance(source, CsvSource) else {})
+        progress = report(len(own))
+        batches = held.watched(_reported(batch.rows, progress) for batch in source.batches(own))
+        lines = run(
+            f"SELECT c1, count(*), {_figures(0)} FROM (SELECT c1, {_values(0, kind)} FROM rows) GROUP BY c1",
+            _below(batches),
+            [kind, pa.int32()],
+        )
+        found |= {own[place]: _column(own[place], kind, rows, counts, held) for place, rows, *counts in lines}
+    return [found[name] for name in names]
+
+
+def _below(batches: Iterable[Any]) -> Iterator[Any]:
+    """Give the values of all columns, each with the number of its column."""
+    for rows in batches:
+        columns = [_plain(column) for column in rows.columns]
+        step = max(1, len(columns) * BYTES // max(BYTES, sum(column.nbytes for column in columns)))
+        for start in range(0, len(columns), step):
+            own = columns[start : start + step]
+            numbers = np.arange(start, start + len(own), dtype=np.int32)
+            beside = from_numpy(np.repeat(numbers, rows.num_rows))
+            yield pa.record_batch([pa.chunked_array(own).combine_chunks(), beside], ["c0", "c1"])
+
+
+def _plain(column: Any) -> Any:
+    column = column.storage if isinstance(column, pa.ExtensionArray) else column
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _reported(rows: Any, progress: Progress) -> Any:

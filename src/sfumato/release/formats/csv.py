@@ -18,6 +18,7 @@ from pyarrow import csv as pacsv
 
 from sfumato.errors import TableError
 from sfumato.release.format import Format, Piece, Writer
+from sfumato.show.formulas import FORMULA, MARK, SIGNED_NUMBER, escaped
 from sfumato.values.arrow import codes_of, from_numpy, from_text, is_text, nulls_of, take
 
 LONGEST = 1_900_000
@@ -53,19 +54,22 @@ class Csv(Format):
     rows_at_once = 0  # batches are written as they come: joining them would only copy text
     prepares_long = True
     takes_runs = True
+    holds_formulas = True
 
     def __init__(
         self,
         complete: Collection[str] = (),
         wide: Mapping[str, tuple[str, ...]] | None = None,
         sets: Collection[str] = (),
+        escapes: bool = False,
     ) -> None:
-        super().__init__(complete, wide, sets)
+        super().__init__(complete, wide, sets, escapes)
         if sets:
             self.rows_at_once = SETS_AT_ONCE  # a whole batch of them would take hundreds of megabytes
 
     def prepared(self, table: Any) -> Piece:
         """Return the rows as text."""
+        table = _escaped(table) if self.escapes else table
         fields = [f for column in table.schema for f in self._fields(column)]
         return Piece(pa.schema(fields), table.num_rows, list(self._texts(table)))
 
@@ -83,7 +87,7 @@ class Csv(Format):
 
     def writer(self, path: Path, schema: Any) -> Writer:
         """Begin a file."""
-        return CsvWriter(path, schema)
+        return CsvWriter(path, schema, self.escapes)
 
     @staticmethod
     def relation(files: str, names: Iterable[str]) -> str:
@@ -116,11 +120,11 @@ FORMAT = Csv
 class CsvWriter:
     """Writes lines of text after a header."""
 
-    def __init__(self, path: Path, schema: Any) -> None:
+    def __init__(self, path: Path, schema: Any, escapes: bool) -> None:
         self._file = open(path, "wb")  # noqa: SIM115
         self._schema = schema
         header = io.StringIO(newline="")
-        csv.writer(header, lineterminator="\n").writerow(schema.names)
+        csv.writer(header, lineterminator="\n").writerow(map(escaped, schema.names) if escapes else schema.names)
         self._file.write(header.getvalue().encode())
 
     def write(self, piece: Piece) -> None:
@@ -132,6 +136,26 @@ class CsvWriter:
         """Finish the file; return the schema of its columns."""
         self._file.close()
         return self._schema
+
+
+def _escaped(table: Any) -> Any:
+    """Return the table with an apostrophe before formulas, as `show.formulas.escaped` puts it."""
+    columns = [
+        pa.chunked_array([_escaped_texts(chunk) for chunk in column.chunks])
+        if is_text(column.type.value_type if pa.types.is_dictionary(column.type) else column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.schema.names)
+
+
+def _escaped_texts(texts: Any) -> Any:
+    if pa.types.is_dictionary(texts.type):
+        return pa.DictionaryArray.from_arrays(texts.indices, _escaped_texts(texts.dictionary))
+    texts = texts.cast(pa.string())
+    is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, SIGNED_NUMBER))
+    marked = pc.binary_join_element_wise(MARK, texts, "")
+    return pc.if_else(pc.or_(is_formula, pc.starts_with(texts, MARK)), marked, texts)
 
 
 def _text(table: Any) -> Iterator[Any]:

@@ -24,6 +24,7 @@ from sfumato.claims.claim import Card, Check, Published, Status, needs_audit, ou
 from sfumato.errors import UsageError
 from sfumato.release.certificate import Certificate
 from sfumato.release.folder import (
+    LARGEST_README,
     MANIFEST_NAME,
     OWN_NAMES,
     README_NAME,
@@ -145,13 +146,14 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
     try:
         stated = _published(manifest)
     except UNREADABLE as problem:
-        yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
+        told = problem.message if isinstance(problem, UsageError) else f"The matrix cannot be read: {problem}."
+        yield Check("matrix", "fails", told)
         return
     yield from _matrices(stated.mechanisms)
     try:
         claim = manifest.claim
     except UNREADABLE as problem:
-        told = f"The limit cannot be read: {problem.message if isinstance(problem, UsageError) else problem}"
+        told = problem.message if isinstance(problem, UsageError) else f"The limit cannot be read: {problem}."
         of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
         yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
@@ -259,10 +261,18 @@ def as_published(release: ReleaseFolder) -> Iterator[Check]:
     """Check that the files are those that were published, and that no other lies beside them."""
     (data, files), *groups = _tables(release)
     yield _checksum(data, files)
-    yield _checksum_of_one(release.folder / README_NAME, release.manifest.readme_sha256)
+    readme = release.folder / README_NAME
+    if _is_too_large(readme):
+        yield Check(f"checksum of {README_NAME}", "fails", f"It has more than {LARGEST_README:,} bytes, as none does.")
+    else:
+        yield _checksum_of_one(readme, release.manifest.readme_sha256)
     yield from (_checksum(*table) for table in groups)
     yield _folder(release)
     yield from _seal(release)
+
+
+def _is_too_large(readme: Path) -> bool:
+    return readme.is_file() and readme.stat().st_size > LARGEST_README
 
 
 def _checksum(table: DataFile | GroupsPart, files: Sequence[Path]) -> Check:
@@ -317,7 +327,7 @@ def _folder(release: ReleaseFolder) -> Check:
 def _seal(release: ReleaseFolder) -> Iterator[Check]:
     """The README seals the manifest: neither can change alone."""
     path = release.folder / README_NAME
-    if path.is_file():
+    if path.is_file() and not _is_too_large(path):
         text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
         seal = manifest_seal(text, release.manifest.readme_sha256)
         yield outcome(

@@ -11,12 +11,13 @@ from typing import Any
 from sfumato.analyst.answer import Answer
 from sfumato.analyst.associations import Comparison
 from sfumato.analyst.release import Release
-from sfumato.show.files import answer_bytes
+from sfumato.show.files import answer_bytes, formulas_in
 from sfumato.studio.analyst.calls import Call
 from sfumato.studio.analyst.telling import Told, beside_of, told_answer, told_comparison, told_power
 
 MOST_KEPT, MOST_ROWS = 32, 20_000
 """Answers that are kept, and the lines of one of them at most."""
+FILE = Path("answer.csv")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,15 @@ class Answered:
     answer: Any
     told: Told
 
-    @property
-    def csv(self) -> bytes:
-        """The file that `sfumato estimate -o` writes; of other questions a line for each of their figures."""
+    def csv(self, escape_formulas: bool = False) -> bytes:
+        """Return the file that `sfumato estimate -o` writes; of other questions a line for each of their figures."""
         about = self.answer.about() if isinstance(self.answer, Answer) else {}
-        return answer_bytes(self.answer.to_arrow(), Path("answer.csv"), about)
+        return answer_bytes(self.answer.to_arrow(), FILE, about, escape_formulas)
+
+    @property
+    def with_formulas(self) -> list[str]:
+        """The columns of the file whose text a spreadsheet program would calculate."""
+        return formulas_in(self.answer.to_arrow(), FILE)
 
 
 class Answers:

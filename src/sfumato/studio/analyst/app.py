@@ -71,7 +71,7 @@ def start(request: Request) -> Response:
 def question(kind: str) -> Callable[[Request], Response]:
     """Return the page of a kind of question: its form, and the answer where something is asked."""
 
-    def answered(request: Request) -> Response:
+    def shown_page(request: Request) -> Response:
         answers, fields = _answers(request), Fields(tuple(request.query_params.multi_items()))
         shown: dict[str, Any] = {"fields": fields, "kind": kind, "told": None, "problem": None}
         template = f"release_{kind}.html"
@@ -82,22 +82,24 @@ def question(kind: str) -> Callable[[Request], Response]:
             if not fields.pairs:
                 return page(request, template, **shown)
             call = CALLS[kind](answers.release, fields)
-            told = answers.ask(call).told
+            answered = answers.ask(call)
         except SfumatoError as problem:
             return page(request, template, **{**shown, "problem": problem})
         folder = answers.release.folder
         code = {"Command line": call.command(folder), "Python": call.python(folder), "R": call.r(folder)}
-        return page(request, template, **{**shown, "told": told, "code": code})
+        return page(
+            request, template, **{**shown, "told": answered.told, "formulas": answered.with_formulas, "code": code}
+        )
 
-    return answered
+    return shown_page
 
 
-def file(kind: str) -> Callable[[Request], Response]:
+def file(kind: str, escape_formulas: bool = False) -> Callable[[Request], Response]:
     """Return what gives the answer to a question as a CSV file."""
 
     def written(request: Request) -> Response:
         answers, fields = _answers(request), Fields(tuple(request.query_params.multi_items()))
-        content = answers.ask(CALLS[kind](answers.release, fields)).csv
+        content = answers.ask(CALLS[kind](answers.release, fields)).csv(escape_formulas)
         named = {"content-disposition": 'attachment; filename="answer.csv"'}
         return Response(content, media_type="text/csv; charset=utf-8", headers=named)
 
@@ -115,5 +117,6 @@ ROUTES = (
     Route("/", start),
     *(Route(f"/{kind}", question(kind)) for kind in CALLS),
     *(Route(f"/{kind}.csv", file(kind)) for kind in CALLS),
+    *(Route(f"/{kind}.escaped.csv", file(kind, escape_formulas=True)) for kind in CALLS),
     Route("/verify", verify),
 )
