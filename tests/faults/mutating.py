@@ -136,7 +136,7 @@ MUTATIONS = {
         "tests/release/test_formulas.py::test_answers_are_escaped_where_that_is_asked",
     ),
     "formulas are looked for in runs of columns": Mutation(
-        "sfumato.engines.rows.formulas",
+        "sfumato.engines.rows.looking",
         "self._see_run(run, column)",
         "pass",
         "tests/release/test_formulas.py::test_runs_of_columns_are_looked_into",

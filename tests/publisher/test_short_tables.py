@@ -42,7 +42,7 @@ def apart(source: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("batch", [7, 1000])
 def test_figures_are_those_of_each_column(bytes_at_once: int, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=batch)
-    monkeypatch.setattr(counting, "BYTES", bytes_at_once)
+    set_constants(monkeypatch, "sfumato.publisher.survey", BYTES=bytes_at_once)
     source = open_source(odd(), InputRule())
     rows, columns = counting.describe_columns(source, no_progress)
     assert (rows, columns) == (ROWS, apart(source))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.cli.published import Publication
-from sfumato.engines.rows.formulas import FormulaColumns, has_formula
+from sfumato.engines.rows.looking import FormulaColumns, has_formula
 from sfumato.errors import PolicyError, UsageError
 from sfumato.publisher.publish import to_sign
 from sfumato.publisher.table import scan

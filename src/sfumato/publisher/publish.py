@@ -17,8 +17,7 @@ from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.encoding import changed_table, fitted
-from sfumato.engines.rows.formulas import holds_formulas
-from sfumato.engines.rows.looking import holds
+from sfumato.engines.rows.looking import holds, holds_formulas
 from sfumato.errors import PlanMismatch, SfumatoError, UsageError
 from sfumato.methods import UNREADABLE, named
 from sfumato.methods.plan import Plan, check_order, stated

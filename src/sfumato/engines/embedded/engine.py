@@ -32,8 +32,7 @@ from sfumato.engines.embedded.counting import count_sensitive, distinct, draw_pe
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.rows.encoding import changed_table, complete_columns
-from sfumato.engines.rows.formulas import FormulaColumns
-from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
+from sfumato.engines.rows.looking import FormulaColumns, NumberColumns, PublishedRows, see
 from sfumato.engines.rows.mapping import Dealt as LabelOf
 from sfumato.engines.rows.mapping import RowMapper, SeenValues, hash_of_counts, integer_types
 from sfumato.errors import TableError, UsageError
@@ -192,10 +191,14 @@ class _Files:
     def _data(self, rows: Iterable[Any], numbers: NumberColumns) -> FilesWritten:
         """Write the rows, and note which columns of text hold numbers."""
         kind = self.format(complete_columns(self.schema), self.source.wide, self.asked.sets, self.asked.escapes)
-        formulas = FormulaColumns(self.source.wide)
-        watched = formulas.watched(numbers.watched(rows)) if self._warns else numbers.watched(rows)
-        file = self._written("data", watched, kind, self.stopped)
-        return file._replace(schema=formulas.noted(numbers.noted(file.schema)))
+        watching = (numbers, FormulaColumns(self.source.wide)) if self._warns else (numbers,)
+        for watcher in watching:
+            rows = watcher.watched(rows)
+        file = self._written("data", iter(rows), kind, self.stopped)
+        schema = file.schema
+        for watcher in watching:
+            schema = watcher.noted(schema)
+        return file._replace(schema=schema)
 
     @property
     def _warns(self) -> bool:
