@@ -80,9 +80,15 @@ def assert_same(ask: Callable[[Release], Regression], releases: tuple[Release, R
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), CLOSE, CLOSE)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "small-domain", "subset", "several", "anatomy"])
-@pytest.mark.parametrize("model", MODELS)
-def test_the_same_models(model: str, kind: str, releases: Callable[[str], tuple[Release, Release]]) -> None:
+CASES = [
+    *(("uniform", model) for model in MODELS),
+    *((kind, model) for kind in ("small-domain", "subset", "several", "anatomy") for model in ("logistic", "linear")),
+    ("anatomy", "clusters"),
+]
+
+
+@pytest.mark.parametrize(("kind", "model"), CASES)
+def test_the_same_models(kind: str, model: str, releases: Callable[[str], tuple[Release, Release]]) -> None:
     formula, family, more = MODELS[model]
     assert_same(lambda release: release.regress(formula, family, **more), releases(kind))
 

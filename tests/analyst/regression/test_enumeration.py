@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from sfumato.analyst.regression.blocks import Block
 from sfumato.analyst.regression.buckets import dealt_weights, noise_of_deal
@@ -241,6 +242,25 @@ def test_buckets_over_all_deals(place: str) -> None:
     assert np.allclose(np.mean(scores, axis=0), psi[np.arange(8), truth].sum(axis=0), rtol=0, atol=1e-11)
     exact = permuted(psi, truth)
     assert np.allclose(np.cov(np.array(scores).T, bias=True), exact, rtol=0, atol=1e-11)
+
+
+def test_no_deal_moves_the_equation_of_the_intercept() -> None:
+    """How many records have a value is told exactly: given the table, the intercept is a function of the slopes."""
+    truth, w = np.array([0, 0, 0, 1, 1, 1, 2, 2]), np.random.default_rng(3).normal(size=8)
+    design, outcome = np.stack([np.ones(8), w], axis=-1)[:, None], np.tile([0.0, 1.0, 0.0], (8, 1))
+    beta = np.array([0.4, -0.6])
+    scores = np.array([dealt(b, design, outcome, Logistic()).sums(beta).score for b in deals(truth)])
+    assert np.ptp(scores[:, 0]) < 1e-12
+    assert np.ptp(scores[:, 1]) > 0.1
+
+
+def test_a_function_with_a_flat_place_is_covered_less_than_its_argument() -> None:
+    """docs/reference/benchmarks.md: f(b) = b^2/2 at b = r, whose estimate has the standard error |estimate of b|."""
+    z, chance = np.linspace(-9, 9, 90_001), norm.pdf(np.linspace(-9, 9, 90_001)) * 18 / 90_000
+    covered = {r: chance[np.abs(r * z + z**2 / 2) <= 1.96 * np.abs(r + z)].sum() for r in (0, 1, 1.5, 2, 4, 10)}
+    expected = {0: 0.9999, 1: 0.883, 1.5: 0.860, 2: 0.876, 4: 0.926, 10: 0.946}
+    assert covered == pytest.approx(expected, abs=1e-3)
+    assert min(covered, key=covered.__getitem__) == 1.5
 
 
 def permuted(psi: FloatArray, truth: IntArray) -> FloatArray:

@@ -101,10 +101,16 @@ class Model:
         return np.asarray(self._complete & self.condition.selected(truths)[self.states.code])
 
     def design(self, rows: Values, set_to: Mapping[str, float] | None = None) -> FloatArray:
-        """Return v, (rows, states or 1, columns); factors may be set to a number, or the number of a level, for all."""
+        """Return v, (rows, states or 1, columns); factors may be set to a number, or the number of a level, for all.
+
+        Where the offset depends on the state, so does the predictor: then v has a row for each, too.
+        """
         hidden = {name: np.nan_to_num(values)[None, :] for name, values in self.of_state.items()}
         fixed = {name: np.full((1, 1), value) for name, value in (set_to or {}).items()}
-        return design_of(self.columns, {**hidden, **rows, **fixed})
+        design = design_of(self.columns, {**hidden, **rows, **fixed})
+        if self.offset is None or self.offset.domain is None:
+            return design
+        return np.broadcast_to(design, (design.shape[0], self.states.size, design.shape[2]))
 
     def outcomes(self, rows: Values) -> FloatArray:
         """Return Y, (rows or 1, states or 1)."""
