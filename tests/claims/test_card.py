@@ -60,7 +60,14 @@ def test_a_rounded_bound_is_never_stronger_than_the_true_one(rho1: str, rho2: st
     assert f"at most {told.split()[3]}" in moved(Bound(amplification(low, high), low, high), "x", both=False)
 
 
-@pytest.mark.parametrize("gamma", [Fraction(3), Fraction(19, 9), Fraction(100)])
+def test_a_bound_of_the_policy_is_told_as_it_was_written() -> None:
+    told = moved(Bound(Fraction(3), Fraction(1, 7), Fraction(1, 3)), "x", both=True)
+    assert "at most 1/7 (14.3%) sure" in told
+    assert "above 1/3 (33.3%)." in told
+    assert told.endswith("a belief of 1/3 or more stays at least 1/7.")
+
+
+@pytest.mark.parametrize("gamma", [Fraction(2), Fraction(3), Fraction(19, 9), Fraction(100)])
 def test_a_factor_is_told_by_what_becomes_of_one_in_ten(gamma: Fraction) -> None:
     told = Fraction(after(gamma, Fraction(1, 10)).rstrip("%")) / 100
     exact = gamma / (9 + gamma)

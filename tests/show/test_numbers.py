@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.show.numbers import at_least, at_most, beside_figures, bound, chance, chances, percent, share
+from sfumato.show.numbers import at_least, at_most, beside_figures, bound, chance, chances, column, percent, share
 
 BELIEFS = st.fractions(min_value=Fraction(1, 10**6), max_value=Fraction(999_999, 10**6), max_denominator=10**6)
 
@@ -38,8 +38,8 @@ def test_a_bound_is_shown_as_it_was_written(written: str, shown: str) -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
 def test_a_column_has_the_same_decimals(parts: list[float]) -> None:
-    for column in (share, chance):
-        assert len({len(column(part).rstrip("%").partition(".")[2]) for part in parts}) == 1
+    for shown in (share, chance):
+        assert len({len(shown(part).rstrip("%").partition(".")[2]) for part in parts}) == 1
 
 
 @given(st.floats(0, 1))
@@ -52,3 +52,13 @@ def test_only_0_and_1_are_shown_as_such(part: float) -> None:
 def test_two_ends_that_look_alike_are_told_once() -> None:
     assert chances(0.1, 0.10000001) == "10.00%"
     assert chances(0.1, 0.2) == "10.00% to 20.00%"
+
+
+@given(st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=2, max_size=8))
+def test_figures_of_a_model_have_the_decimals_that_the_least_of_them_needs(values: list[float]) -> None:
+    told = column(values)
+    plain = [text for text in told if "e" not in text]
+    assert len({len(text.partition(".")[2]) for text in plain}) <= 1
+    for value, text in zip(values, told, strict=True):
+        assert float(text.replace(",", "")) == pytest.approx(value, rel=0.05, abs=5e-5)
+        assert value == 0 or float(text.replace(",", "")) != 0

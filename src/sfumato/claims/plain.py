@@ -17,7 +17,7 @@ from sfumato.claims.claim import (
     Scope,
     percent,
 )
-from sfumato.show.numbers import at_least, at_most
+from sfumato.show.numbers import at_least, at_most, upwards
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import Bound, strictest_gamma
 from sfumato.values.computed import Facts
@@ -96,12 +96,7 @@ def after(factor: Fraction, prior: Fraction) -> str:
     >>> after(Fraction(3), Fraction(1, 10))
     '25%'
     """
-    return at_most(belief_after(factor, prior))
-
-
-def belief_after(factor: Fraction, prior: Fraction) -> Fraction:
-    """Return factor * prior / (1 - prior + factor * prior)."""
-    return factor * prior / (1 - prior + factor * prior)
+    return upwards(factor * prior / (1 - prior + factor * prior))
 
 
 def attacker_of_noise(computed: Facts) -> str:

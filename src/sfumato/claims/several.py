@@ -51,9 +51,9 @@ from sfumato.claims.odds import (
     equal_twice,
     told_factor,
 )
-from sfumato.claims.plain import BELIEF, after, attacker_of_noise, belief_after
+from sfumato.claims.plain import BELIEF, after, attacker_of_noise
 from sfumato.claims.why import Step, of_product
-from sfumato.show.numbers import at_least, upwards
+from sfumato.show.numbers import at_least
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 
@@ -229,10 +229,9 @@ def told_together(claim: SeveralClaim, shape: Shape) -> Iterator[str]:
         yield "The odds of a statement about several of them have no bound."
         return
     prior = _belief(mechanisms)
-    reached = upwards(belief_after(whole, prior))
     yield (
         "For any statement about a record's sensitive values, one or several: seeing the release lets its odds change "
-        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {reached}."
+        f"by at most {told_factor(whole)}; a prior belief of {percent(prior)} can become {after(whole, prior)}."
     )
 
 

@@ -7,6 +7,7 @@
   or 1 is never shown as if it were.
 - A chance that a matrix states has two decimals (`chance`), and so has a factor on odds (`factor`).
 - So figures in one column of a table have the same number of decimals.
+- Figures of any size, such as those of a model, have as many decimals as the least of their column needs (`column`).
 - Estimates have as many digits as their errors deserve (`number`).
 
 Verdicts compare the exact numbers, never those that are shown.
@@ -15,6 +16,7 @@ Verdicts compare the exact numbers, never those that are shown.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 SMALL = 5
@@ -144,6 +146,30 @@ def number(value: float | str | None, decimals: int = 1) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,.{decimals}f}" if abs(value) >= SMALL else f"{value:.4f}"
+
+
+DECIMALS, MOST_DECIMALS = 4, 6
+
+
+def column(values: Sequence[float]) -> list[str]:
+    """Return figures of one column, which may be of any size: four decimals at most, or six where some need them.
+
+    >>> column([0.0147, 12.1]), column([2e-5, 0.5]), column([-4.25, float("inf")]), column([1e-9])
+    (['0.0147', '12.1000'], ['0.000020', '0.500000'], ['-4.25', 'inf'], ['1.0e-09'])
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    least = min(sizes, default=1.0)
+    most = DECIMALS if least >= 0.5 * 10**-DECIMALS else MOST_DECIMALS
+    decimals = min(max(2 - math.floor(math.log10(least)), 0), most)
+    return [_figure(value, decimals) for value in values]
+
+
+def _figure(value: float, decimals: int) -> str:
+    if math.isnan(value):
+        return "-"
+    if 0 < abs(value) < 0.5 * 10**-decimals:
+        return f"{value:.1e}"
+    return f"{value:,.{decimals}f}" if math.isfinite(value) else f"{value:.0f}"
 
 
 def power_figure(name: str, value: float | None) -> str:

@@ -15,6 +15,7 @@ from sfumato.analyst.regression.families import Family, Linear, Multinomial, Poi
 from sfumato.analyst.regression.fitted import Fitted
 from sfumato.analyst.regression.questions import Compared, EffectsTable, compared, effects, p_values, tested
 from sfumato.show.layout import percent
+from sfumato.show.numbers import column
 from sfumato.show.results import Drawn
 from sfumato.values.arrays import FloatArray
 from sfumato.values.text import table
@@ -202,30 +203,19 @@ def _shown(answer: Regression) -> tuple[list[str], list[list[str]]]:
     heading = ["term", first, f"{percent(answer.level)} interval", "coefficient", "error", "naive", "p"]
     with np.errstate(over="ignore"):
         columns = [main(values) for values in (answer.coefficients, lower, upper, answer.fit.naive)]
+    estimates, lows, highs, naive = columns
+    ends = column([*map(float, lows), *map(float, highs)])  # one column of the table
+    own = [column([*map(float, values)]) for values in (estimates, answer.coefficients, answer.standard_errors, naive)]
     rows = []
     for k, term in enumerate(answer.terms):
-        estimate, low, high, naive = (_number(float(column[k])) for column in columns)
-        own = [_number(float(answer.coefficients[k])), _number(float(answer.standard_errors[k]))]
-        p = float(answer.p_values[k])
-        rows.append([term, estimate, f"{low} to {high}", *own, naive if answer.shows_values else "-", _p(p)])
+        estimate, coefficient, error, uncorrected = (values[k] for values in own)
+        interval = f"{ends[k]} to {ends[k + len(answer.terms)]}"
+        p = _p(float(answer.p_values[k]))
+        rows.append([term, estimate, interval, coefficient, error, uncorrected if answer.shows_values else "-", p])
     if not answer.ratio:  # the estimate is the coefficient
         rows = [[*row[:3], *row[4:]] for row in rows]
         heading = [*heading[:3], *heading[4:]]
     return heading, rows
-
-
-def _number(value: float) -> str:
-    """Return a figure with three digits.
-
-    >>> _number(0.0123456), _number(12345.6), _number(1.5), _number(float("-inf"))
-    ('0.0123', '12,346', '1.50', '-inf')
-    """
-    if math.isnan(value):
-        return "-"
-    if math.isinf(value) or value == 0:
-        return f"{value:.0f}"
-    digits = min(max(2 - math.floor(math.log10(abs(value))), 0), 6)
-    return f"{value:,.{digits}f}" if abs(value) >= 1e-4 else f"{value:.2e}"
 
 
 def _p(value: float) -> str:

@@ -149,7 +149,7 @@ def _told_besides(computed: Sequence[str]) -> str:
     number = f"{len(computed)} facts" if len(computed) > 1 else "a fact"
     if len(listed) > MOST_LETTERS:
         listed = f"{number} of the table, listed at the end of the limits"
-    return f"Whatever the noise, the release shows {listed}."
+    return f"However the values are hidden, the release shows {listed}."
 
 
 def _about(of: Told) -> Iterator[tuple[str, str]]:
