@@ -28,6 +28,12 @@ PRIVATE = "sfumato.show.private"
 KILLED = "tests/faults/test_killed.py::"
 STOPPED = "tests/faults/test_whole_or_absent.py::"
 FILES = "tests/faults/test_private_files.py::"
+ENDS = "tests/faults/test_ends.py::"
+HOSTILE = "tests/faults/test_hostile_releases.py::"
+SIGNED = "tests/release/test_signature.py::"
+CHANGING = "tests/faults/test_changing_table.py::"
+READING = "sfumato.release.reading"
+COMMANDS = "sfumato.cli.base"
 MUTATIONS = {
     "files reach the disk before the name": Mutation(
         WHOLE,
@@ -146,6 +152,144 @@ MUTATIONS = {
         'return _UNSEEN.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text)',
         "return text",
         "tests/show/test_terminal.py::test_printed_text_holds_no_control_character",
+    ),
+    "the lock is removed last": Mutation(
+        WHOLE,
+        '    shutil.rmtree(own / "release", ignore_errors=True)\n    if not os.path.lexists(own / "release"):\n    ',
+        "",
+        f"{KILLED}test_a_lock_is_removed_last",
+    ),
+    "a folder with nothing in it is nobody's": Mutation(
+        WHOLE,
+        "            _remove_if_nothing(left)\n",
+        "            pass\n",
+        f"{KILLED}test_what_was_killed_before_its_lock_said_whose_it_is_is_removed[an empty one]",
+    ),
+    "an output that exists is not touched": Mutation(
+        WHOLE,
+        "    if os.path.lexists(folder):\n",
+        "    if False:\n",
+        f"{STOPPED}test_an_output_that_exists_is_never_touched",
+    ),
+    "the signature": Mutation(
+        "sfumato.release.signature",
+        "        except InvalidSignature:\n            return False\n",
+        "        except InvalidSignature:\n            return True\n",
+        f"{SIGNED}test_every_byte_of_the_manifest_is_signed",
+    ),
+    "a signing key is its owner's alone": Mutation(
+        "sfumato.publisher.signing",
+        '        check_closed(Path(path), "signing key")\n',
+        "",
+        f"{SIGNED}test_a_signing_key_is_for_its_owner_alone",
+    ),
+    "a key that others can read is refused": Mutation(
+        "sfumato.values.randomness",
+        '        check_closed(Path(path), "key file")\n',
+        "",
+        f"{FILES}test_a_key_that_others_can_read_is_named[420]",
+    ),
+    "no key file is overwritten": Mutation(
+        PRIVATE,
+        '    if os.path.lexists(path):\n        raise UsageError(f"{str(path)!r} exists already; a key',
+        '    if False:\n        raise UsageError(f"{str(path)!r} exists already; a key',
+        f"{SIGNED}test_no_key_is_overwritten",
+    ),
+    "links in a release": Mutation(
+        "sfumato.release.folder",
+        "        if path.is_symlink():\n",
+        "        if False:\n",
+        f"{HOSTILE}test_links_are_not_followed[data.parquet]",
+    ),
+    "the memory of questions": Mutation(
+        READING,
+        "    database.execute(f\"SET memory_limit = '{MEMORY}'\")\n",
+        "",
+        f"{HOSTILE}test_databases_have_a_limit_of_memory",
+    ),
+    "the database reaches no file": Mutation(
+        READING,
+        '    database.execute("SET enable_external_access = false")\n',
+        "",
+        "tests/faults/test_sandbox.py::test_the_database_itself_reaches_nothing",
+    ),
+    "the database's settings are locked": Mutation(
+        READING,
+        '    database.execute("SET lock_configuration = true")\n',
+        "",
+        "tests/faults/test_sandbox.py::test_the_database_itself_reaches_nothing",
+    ),
+    "room before a database is opened": Mutation(
+        "sfumato.values.memory",
+        "        raise MemoryError from None\n",
+        "        pass\n",
+        "tests/faults/test_limits.py::test_no_database_is_opened_where_addresses_run_out",
+    ),
+    "the length of conditions": Mutation(
+        "sfumato.analyst.ask.where",
+        "    if terms > MOST_TERMS:\n",
+        "    if False:\n",
+        f"{HOSTILE}test_questions_with_thousands_of_terms_are_refused[OR]",
+    ),
+    "plans are derived again": Mutation(
+        "sfumato.methods",
+        "if wrong := next(_differences(raw, read.to_dict()), None):",
+        "if wrong := None:",
+        "tests/faults/test_plan_files.py::test_a_resealed_plan_is_not_published",
+    ),
+    "the table's files are as they were opened": Mutation(
+        "sfumato.engines.embedded.sources",
+        "        check_stamps(self._opened, _parquet_files(self.folder) if self.folder else self.files)\n",
+        "        pass\n",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[another Parquet file]",
+    ),
+    "the table's lines are as they were opened": Mutation(
+        "sfumato.engines.embedded.csv_source",
+        "        check_stamps(self._opened, [self.path])\n",
+        "        pass\n",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[values of the second half]",
+    ),
+    "what changed just now is hashed": Mutation(
+        "sfumato.engines.stamps",
+        "    if not hashed and (not now or now - max(stamp.written, stamp.changed) > TICK):\n",
+        "    if not hashed:\n",
+        f"{CHANGING}test_a_file_that_changes_within_one_tick_of_its_clock",
+    ),
+    "a release lies outside of its table": Mutation(
+        "sfumato.publisher.publish",
+        "if own is not None and own.resolve() in (folder.resolve(), *folder.resolve().parents):",
+        "if False:",
+        "tests/faults/test_own_output.py::test_a_release_cannot_lie_in_the_folder_of_its_table",
+    ),
+    "a release is no table": Mutation(
+        "sfumato.engines.embedded.sources",
+        "if release := next((above for above in file.parents if _is_release(above, folder)), None):",
+        "if release := None:",
+        "tests/faults/test_own_output.py::test_a_folder_with_a_release_in_it_is_no_table[release]",
+    ),
+    "mistakes of the program have a code of their own": Mutation(
+        COMMANDS,
+        "    return InternalError.of(problem)\n",
+        '    return UsageError(str(problem), "")\n',
+        f"{ENDS}test_a_mistake_of_the_program_has_a_code_of_its_own",
+    ),
+    "a release that is there is not denied": Mutation(
+        COMMANDS,
+        "        if not os.path.lexists(release):\n            raise\n",
+        "        raise\n",
+        f"{ENDS}test_a_signal_behind_the_rename_does_not_deny_the_release",
+    ),
+    "polite signals unwind": Mutation(
+        COMMANDS,
+        "            signal.signal(getattr(signal, name), unwind)\n",
+        "            pass\n",
+        f"{ENDS}test_a_polite_kill_ends_without_a_traceback[at work]",
+    ),
+    "signals that are ignored stay so": Mutation(
+        COMMANDS,
+        " and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN",
+        "",
+        f"{ENDS}test_a_signal_that_is_ignored_stays_ignored",
     ),
 }
 """Each protection by what it does."""

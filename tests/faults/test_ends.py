@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main as commands
+from sfumato.cli.base import told_if_published
 from tests.engines.tools import patients
 
 POLICY = """
@@ -64,6 +66,8 @@ def test_a_mistake_of_the_program_has_a_code_of_its_own(
     ("problem", "code", "words"),
     [
         (MemoryError(), 1, "Memory ran out"),
+        (duckdb.OutOfMemoryException("no room"), 1, "Memory ran out"),
+        (RuntimeError("can't start new thread"), 2, "no more threads"),
         (RecursionError(), 2, "nested too deeply"),
         (ValueError("Exceeds the limit (4300 digits) for integer string conversion"), 2, "thousands of digits"),
         (ValueError("something else"), 70, "ValueError"),
@@ -141,3 +145,40 @@ def test_a_polite_kill_ends_without_a_traceback(body: str) -> None:
     done = after_signal(body, signal.SIGTERM, ignored=False)
     assert done.returncode == 130, done.stderr
     assert done.stderr == "Interrupted: nothing was published.\n"
+
+
+def test_a_signal_behind_the_rename_does_not_deny_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody who believed it would publish the table a second time, with other noise."""
+
+    def published_and_stopped() -> None:
+        with told_if_published(tmp_path / "r"):
+            (tmp_path / "r").mkdir()
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(commands, "app", lambda **_: published_and_stopped())
+    monkeypatch.setattr(sys, "argv", ["sfumato"])
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 130
+    assert "was published before the signal came" in told
+    assert "nothing was published" not in told
+
+
+def test_a_library_that_makes_another_error_of_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+
+    monkeypatch.setattr(commands, "app", lambda **_: interrupted())
+    monkeypatch.setattr(sys, "argv", ["sfumato"])
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Interrupted: nothing was published.\n"

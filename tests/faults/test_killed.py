@@ -202,6 +202,23 @@ def test_what_was_killed_before_its_lock_said_whose_it_is_is_removed(said: str |
     assert not own.exists()
 
 
+def test_a_lock_is_removed_last(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be removed now, where no file can be opened say, the next run removes: it must see whose it is."""
+
+    def stopped() -> None:
+        with new_folder(folder / "r") as partial:
+            (partial / "data.csv").write_text("half")
+            monkeypatch.setattr(shutil, "rmtree", lambda path, **_: (Path(path) / "lock").unlink(missing_ok=True))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stopped()
+    monkeypatch.undo()
+    assert any(name.startswith(".r.partial-") for name in listing(folder))
+    publish_again(folder)
+    assert [name for name in listing(folder) if name.startswith(".")] == []
+
+
 def test_such_a_folder_with_anything_in_it_stays(folder: Path) -> None:
     (folder / ".r.partial-00" / "release").mkdir(parents=True)
     (folder / ".r.partial-01").mkdir()

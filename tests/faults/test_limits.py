@@ -6,14 +6,19 @@ a clock that jumps, are of `shim.c`.
 
 from __future__ import annotations
 
+import errno
+import mmap
 import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from sfumato.engines.embedded.counting import run as run_query
+from sfumato.release import reading
 from tests.faults.injected import CLOCK_JUMPS, COMPILER, COUNT_THREADS, NO_THREADS, Ended, Runs
 from tests.faults.recorded import Suite, record
 from tests.faults.scene import CPU, PUBLISHED, Scene, judged, publishing
@@ -115,6 +120,20 @@ def every_limit(runs: Runs, scene: Scene, draw: random.Random, often: int) -> tu
         lambda: jumping(runs, scene, draw),
     ]
     return len(tries) * often, [what for each in tries for _ in range(often) for what in each()]
+
+
+def test_no_database_is_opened_where_addresses_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB ends the process there: nothing can be said after that."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    monkeypatch.setattr(duckdb, "connect", lambda **_: pytest.fail("it was opened"))
+    with pytest.raises(MemoryError):
+        run_query("SELECT 1", [], [])
+    with pytest.raises(MemoryError), reading.connection():
+        pass
 
 
 def test_limits(runs: Runs, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ QUICK = ("files reach the disk before the name", "the lock", "mode 0600", "the c
 MUTATED = Suite(
     "mutations",
     "protections taken out of the code, one at a time: what reaches the disk, locks, modes, links, checksums, counts, "
-    "escapes",
+    "escapes, signatures, keys, plans, stamps of tables, the database's limits, signals, exit codes",
     "a test that is named beside it fails without it",
     "pytest -m slow tests/faults/test_mutations.py",
 )
