@@ -32,7 +32,7 @@ ENDS = "tests/faults/test_ends.py::"
 HOSTILE = "tests/faults/test_hostile_releases.py::"
 SIGNED = "tests/release/test_signature.py::"
 CHANGING = "tests/faults/test_changing_table.py::"
-READING = "sfumato.release.reading"
+READING = "sfumato.release.folder"
 COMMANDS = "sfumato.cli.base"
 MUTATIONS = {
     "files reach the disk before the name": Mutation(
@@ -220,7 +220,7 @@ MUTATIONS = {
         "tests/faults/test_sandbox.py::test_the_database_itself_reaches_nothing",
     ),
     "room before a database is opened": Mutation(
-        "sfumato.values.memory",
+        "sfumato.release.folder",
         "        raise MemoryError from None\n",
         "        pass\n",
         "tests/faults/test_limits.py::test_no_database_is_opened_where_addresses_run_out",
