@@ -267,6 +267,8 @@ def _unreadable(kind: Any) -> str:
     """Return why values of a type would be others, or none, for those who read them; nothing if they are the same."""
     if pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS:
         return f"it has more than {MOST_DIGITS} digits"
+    if pa.types.is_decimal(kind) and kind.scale < 0:
+        return "its scale is negative, which databases do not read"
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         try:
             pa.scalar(0, kind).cast(pa.string())
