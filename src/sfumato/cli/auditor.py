@@ -31,8 +31,8 @@ PRIVATE = "It is private: it holds figures of the true table."
 
 def audit(
     table: TablePath,
-    first: Annotated[Path | None, typer.Argument(metavar="POLICY", help="The policy, in TOML.")] = None,
-    second: Annotated[Path | None, typer.Argument(metavar="RELEASE", help="The folder of a release.")] = None,
+    first: Annotated[Path | None, typer.Argument(metavar="policy", help="The policy, in TOML.")] = None,
+    second: Annotated[Path | None, typer.Argument(metavar="release", help="The folder of a release.")] = None,
     policy: Annotated[
         Path | None, typer.Option("--policy", help="The policy, in the older order: audit TABLE RELEASE.", hidden=True)
     ] = None,
