@@ -103,7 +103,7 @@ def test_files_outside_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_process_that_takes_too_long_is_ended(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fuzz.running.PATIENCE", 0)
+    monkeypatch.setattr("tests.fuzz.running.PATIENCE", -1)
     done, found = run(made, iter([("hierarchy", 1, 1)]))
     assert done == 1
     assert "ended after" in found[0].problem
