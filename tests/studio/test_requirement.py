@@ -158,7 +158,7 @@ def test_nothing_is_drawn_in_a_preview(tmp_path: Path) -> None:
         drawn = at.send("/requirement/preview", *_fields(at, method="suppression", kind="l", l="3"), x_fragment="1")
         assert "nothing is drawn here" in drawn.text
         assert "records stay true" not in drawn.text
-        assert "by more than 33%" in drawn.text
+        assert "by more than 1/3 (33.3%)" in drawn.text
 
 
 def test_a_slow_method_is_planned_in_a_job_and_noted(tmp_path: Path) -> None:
