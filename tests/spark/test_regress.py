@@ -98,15 +98,16 @@ def test_the_same_effects_and_tests(kind: str, releases: Callable[[str], tuple[R
     here, there = (release.regress(SICK) for release in releases(kind))
     assert here.test("C(region)").p_value == pytest.approx(there.test("C(region)").p_value, rel=CLOSE)
     for mine, theirs in zip(here.effects().rows, there.effects().rows, strict=True):
-        assert mine == pytest.approx(theirs, rel=CLOSE, nan_ok=True)
+        for name, value in theirs.items():
+            is_number = isinstance(value, float)
+            assert mine[name] == (pytest.approx(value, rel=CLOSE, nan_ok=True) if is_number else value)
 
 
-@pytest.mark.parametrize("model", ["logistic", "linear", "clusters"])
 def test_the_same_where_rows_are_streamed(
-    model: str, releases: Callable[[str], tuple[Release, Release]], monkeypatch: pytest.MonkeyPatch
+    releases: Callable[[str], tuple[Release, Release]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too many different rows to count, and a batch of a few dozen."""
-    formula, family, more = MODELS[model]
+    formula, family, more = MODELS["linear"]
     ask: Callable[..., Regression] = partial(Release.regress, formula=formula, family=family, interval="wald", **more)
     set_constants(monkeypatch, "sfumato.analyst.regression", MOST_COUNTED=20, CELLS_AT_ONCE=70, NUMBERS_HELD=500)
     assert not ask(releases("several")[1]).fit.solution.equations.whole

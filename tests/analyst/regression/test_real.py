@@ -1,7 +1,7 @@
 """On real tables: corrected coefficients lie within two standard errors of the true ones in 95%; naive ones do not.
 
 Of 22 x 60 releases the share has a standard deviation of at most .6 points, coefficients of a release counted as one:
-the band that a right method leaves in one of 1,000 is 93.5 to 97.3%. With standard errors 15% too small 91.1% lie
+the band that a right method leaves in one of 1,000 is 93.5 to 97.2%. With standard errors 15% too small 91.1% lie
 within two of them: that is below the band in 99.9 of 100 such studies. Seeds are fixed.
 """
 
