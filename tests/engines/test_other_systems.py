@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import slow
 from tests.engines.tools import patients
 from tests.faults.test_ends import POLICY
 
@@ -95,17 +96,17 @@ EVERYTHING = (
     ("plan", "t.parquet", "policy.toml", "-o", "plan.json"),
     ("publish", "t.parquet", "policy.toml", "--seed", "1", "-o", "r"),
     ("verify", "r"),
-    ("estimate", "r", "SELECT sex, COUNT(*), AVG(age) FROM release WHERE disease = 'flu' GROUP BY sex", "-o", "a.csv"),
+    ("estimate", "r", "SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex", "-o", "a.csv"),
     ("estimate", "r", "--by", "disease", "-o", "a.parquet", "--plot", "a.svg"),
     ("associate", "r", "--between", "sex,disease"),
     ("power", "r", "--by", "disease"),
-    ("regress", "r", "disease == 'flu' ~ age + sex"),
+    ("regress", "r", "disease == 'flu' ~ sex"),
     ("audit", "t.parquet", "policy.toml", "r", "--seed", "1", "-o", "audit.json"),
     ("report", "t.parquet", "policy.toml", "r", "--audit", "audit.json", "-o", "report.html"),
 )
 
 
-@pytest.mark.parametrize("flags", [(), DEVELOPMENT], ids=["plain", "with more looks"])
+@pytest.mark.parametrize("flags", [(), slow(DEVELOPMENT)])
 def test_every_command_works_without_what_is_extra(flags: Sequence[str], folder: Path) -> None:
     """Neither data frames nor Spark, scikit-learn and the studio need be installed; warnings are errors."""
     for arguments in EVERYTHING:
