@@ -6,11 +6,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import slow
 from tests.engines.tools import patients
 from tests.faults.test_ends import POLICY
 
@@ -34,10 +36,25 @@ main()
 """
 
 
-def ran(folder: Path, code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+WITHOUT_EXTRAS = """
+import sys
+HIDDEN = {"pandas", "polars", "pyspark", "sklearn", "starlette", "uvicorn", "statsmodels", "IPython"}
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+DEVELOPMENT = ("-X", "dev", "-b")
+"""More looks at memory, files that stay open, and bytes that are taken for text."""
+
+
+def ran(
+    folder: Path, code: str, *arguments: str, flags: Sequence[str] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command with every warning an error."""
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
+        [sys.executable, *flags, "-W", "error", "-c", code, *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
         capture_output=True,
@@ -73,6 +90,42 @@ def test_one_machine_works_without_locks_limits_and_links(folder: Path) -> None:
     ])  # fmt: skip
 
 
+EVERYTHING = (
+    ("init", "t.parquet", "-o", "proposed.toml"),
+    ("profile", "t.parquet", "policy.toml"),
+    ("plan", "t.parquet", "policy.toml", "-o", "plan.json"),
+    ("publish", "t.parquet", "policy.toml", "--seed", "1", "-o", "r"),
+    ("verify", "r"),
+    ("estimate", "r", "SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex", "-o", "a.csv"),
+    ("estimate", "r", "--by", "disease", "-o", "a.parquet", "--plot", "a.svg"),
+    ("associate", "r", "--between", "sex,disease"),
+    ("power", "r", "--by", "disease"),
+    ("regress", "r", "disease == 'flu' ~ sex"),
+    ("audit", "t.parquet", "policy.toml", "r", "--seed", "1", "-o", "audit.json"),
+    ("report", "t.parquet", "policy.toml", "r", "--audit", "audit.json", "-o", "report.html"),
+)
+
+
+@pytest.mark.parametrize("flags", [(), slow(DEVELOPMENT)])
+def test_every_command_works_without_what_is_extra(flags: Sequence[str], folder: Path) -> None:
+    """Neither data frames nor Spark, scikit-learn and the studio need be installed; warnings are errors."""
+    for arguments in EVERYTHING:
+        done = ran(folder, WITHOUT_EXTRAS + PUBLISH, *arguments, flags=flags)
+        assert (done.returncode if arguments[0] != "verify" else 0) == 0, (arguments, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "Warning" not in done.stderr, (arguments, done.stderr)
+
+
+def test_what_is_extra_is_asked_for_by_name(folder: Path) -> None:
+    for arguments, package in (
+        (("studio", "t.parquet", "--no-browser"), "studio"),
+        (("plan", "t.parquet", "policy.toml", "--engine", "spark"), "spark"),
+    ):
+        done = ran(folder, WITHOUT_EXTRAS + PUBLISH, *arguments)
+        assert done.returncode == 2
+        assert f"sfumato[{package}]" in done.stderr
+
+
 SETTINGS: dict[str, dict[str, str]] = {
     "as it is": {},
     "C": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
@@ -95,3 +148,40 @@ def test_no_locale_time_zone_or_hash_seed_changes_a_release(folder: Path) -> Non
         assert len(lines) - len(stated) == 2
         found.add((hashlib.sha256((release / "data.parquet").read_bytes()).hexdigest(), "\n".join(stated)))
     assert len(found) == 1
+
+
+FOREIGN = """
+[columns."Größe İ"]
+role = "other"
+publish_as_is = "a test"
+[columns."diagnóstico"]
+role = "sensitive"
+domain = ["ışık", "ǆ", "中文", "é"]
+[method]
+name = "uniform"
+[requirement]
+gamma = 4
+[output]
+format = "csv"
+"""
+
+
+def test_no_setting_changes_what_letters_are_read_and_written(folder: Path) -> None:
+    """Files are UTF-8 wherever they are read, whatever the system would take them for."""
+    sizes, values = ["I", "i", "İ", "ß"] * 60, ["ışık", "ǆ", "中文", "é"] * 60
+    lines = ["Größe İ,diagnóstico", *(f"{size},{value}" for size, value in zip(sizes, values, strict=True))]
+    (folder / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "foreign.toml").write_text(FOREIGN, encoding="utf-8")
+    made, told = set(), set()
+    for number, environment in enumerate([*SETTINGS.values(), {"LC_ALL": "C"}]):
+        release, answer = f"f{number}", f"f{number}.csv"
+        published = ("publish", "t.csv", "foreign.toml", "--seed", "1", "-o", release)
+        asked = ("estimate", release, "--by", "diagnóstico", "--where", "\"Größe İ\" <> 'ß'", "-o", answer)
+        # where Python is kept from UTF-8 by two settings, arguments are not read as such
+        for arguments in (published, asked) if "PYTHONUTF8" not in environment else (published,):
+            done = ran(folder, "import sys\n" + PUBLISH, *arguments, **environment)
+            assert done.returncode == 0, (environment, done.stderr)
+        made.add((folder / release / "data.csv").read_bytes())
+        told |= {(folder / answer).read_bytes()} if (folder / answer).exists() else set()
+    assert (len(made), len(told)) == (1, 1)
+    assert "中文".encode() in told.pop()

@@ -35,8 +35,12 @@ from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_doma
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
 
-Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
-Weight = Annotated[str, Field(pattern="^[0-9]+$")]
+Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$", max_length=4000)]
+"""Python makes text of no integer with more than 4,300 digits."""
+Weight = Annotated[str, Field(pattern="^[0-9]+$", max_length=20)]
+"""2^64 has 20 digits."""
+MOST = 1 << 53
+"""Of records, lines and groups: every program that reads JSON has integers up to it."""
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
 ReleaseKind = Literal["randomized", "several", "response", "groups"]
 """How the sensitive values are hidden: randomized by one mechanism, by several of their own, by columns that are, or
@@ -93,7 +97,7 @@ class DataFile(Part):
 
     file: str = Field(description=f"Name of the file in the release folder; with parts {DATA_FOLDER!r}, a folder.")
     format: FormatName
-    rows: int = Field(ge=0, description="Number of published rows.")
+    rows: int = Field(ge=0, le=MOST, description="Number of published rows.")
     sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
     shuffled: bool = Field(description="Whether the rows were put in a random order.")
     escaped: bool = Field(
@@ -404,7 +408,7 @@ class GroupsPart(Part):
         description=f"Name of the file in the release folder, in the format of the data; with parts {GROUPS_FOLDER!r}, "
         "a folder."
     )
-    lines: int = Field(ge=1)
+    lines: int = Field(ge=1, le=MOST)
     sha256: str = Field(description="As that of the data.")
     domain: tuple[DomainPart, ...] = Field(
         min_length=1,
@@ -413,11 +417,11 @@ class GroupsPart(Part):
     )
     group_column: str = Field(description="In both files: the number of the group, from 1.")
     count_column: str = Field(description="How many records of the group have the values of the line.")
-    number: int = Field(ge=1, description="Of groups.")
+    number: int = Field(ge=1, le=MOST, description="Of groups.")
     at_most: Rational = Field(
         description="1/l: no value has a larger share of a group; 1/r: no belief in a value of a record is larger."
     )
-    withheld: int = Field(ge=0, description="Records of the table that are not published.")
+    withheld: int = Field(ge=0, le=MOST, description="Records of the table that are not published.")
     variant: Literal["rotation", "spread", "safe-d", "r-suppression"] | None = Field(
         description="How it was chosen which records are suppressed; null for methods that do not suppress."
     )
