@@ -1,4 +1,4 @@
-"""The version is looked up once: a process that publishes for years would keep an index of modules for each time."""
+"""The version is looked up once: a process that publishes often would keep up to 128 indexes of folders of modules."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ from importlib.metadata import version
 
 @cache
 def software() -> str:
-    """Return name and version; looked up once, since Python keeps an index of each changed folder that it searches."""
+    """Return name and version; looked up once: Python keeps up to 128 indexes of folders that it searched for it."""
     return f"sfumato {version('sfumato')}"
