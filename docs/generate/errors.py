@@ -19,6 +19,8 @@ EXIT_CODES = {
     0: "Fine. A note beside the answer leaves it at 0.",
     1: "The request is well formed and cannot be met; or `verify` or `audit` found something that fails.",
     2: "The command, the policy, the table or the release is wrong.",
+    70: "A mistake of this program; nothing was published.",
+    130: "Interrupted by a signal. The message says whether something was published.",
 }
 
 

@@ -275,9 +275,9 @@ MUTATIONS = {
     ),
     "a release that is there is not denied": Mutation(
         COMMANDS,
-        "        if not os.path.lexists(release):\n            raise\n",
+        "        if isinstance(problem, SfumatoError) or not os.path.lexists(release):\n            raise\n",
         "        raise\n",
-        f"{ENDS}test_a_signal_behind_the_rename_does_not_deny_the_release",
+        f"{ENDS}test_what_goes_wrong_behind_the_rename_does_not_deny_the_release",
     ),
     "polite signals unwind": Mutation(
         COMMANDS,

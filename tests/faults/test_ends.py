@@ -147,24 +147,39 @@ def test_a_polite_kill_ends_without_a_traceback(body: str) -> None:
     assert done.stderr == "Interrupted: nothing was published.\n"
 
 
-def test_a_signal_behind_the_rename_does_not_deny_the_release(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "before the signal came"),
+        (MemoryError(), 1, "(MemoryError)"),
+        (KeyError("HIV"), 1, ""),
+    ],
+)
+def test_what_goes_wrong_behind_the_rename_does_not_deny_the_release(
+    problem: BaseException,
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Somebody who believed it would publish the table a second time, with other noise."""
 
     def published_and_stopped() -> None:
         with told_if_published(tmp_path / "r"):
             (tmp_path / "r").mkdir()
-            signal.raise_signal(signal.SIGTERM)
+            raise problem
 
     monkeypatch.setattr(commands, "app", lambda **_: published_and_stopped())
     monkeypatch.setattr(sys, "argv", ["sfumato"])
     with pytest.raises(SystemExit) as ended:
         commands.main()
     told = capsys.readouterr().err
-    assert ended.value.code == 130
-    assert "was published before the signal came" in told
+    assert ended.value.code == code
+    assert "was published before" in told
+    assert words in told
     assert "nothing was published" not in told
+    assert "HIV" not in told
 
 
 def test_a_library_that_makes_another_error_of_ctrl_c(

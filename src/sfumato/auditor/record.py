@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
 from sfumato.show.numbers import percent, share
 from sfumato.show.results import Drawn, Private
+from sfumato.values.software import software
 from sfumato.values.text import indented, table
 
 AUDIT_VERSION = 1
@@ -26,10 +26,6 @@ Progress = Callable[[str, float, int], None]  # told which step begins, how many
 
 def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def software() -> str:
-    return f"sfumato {version('sfumato')}"
 
 
 @dataclass(frozen=True)

@@ -265,14 +265,16 @@ def ended_cleanly() -> Iterator[None]:
 
 @contextmanager
 def told_if_published(release: Path) -> Iterator[None]:
-    """Say of a release that was not there before that a signal came too late for it."""
+    """Say of a release that was not there before that what went wrong came too late for it."""
     try:
         yield
-    except KeyboardInterrupt:
-        if not os.path.lexists(release):
+    except (KeyboardInterrupt, Exception) as problem:
+        if isinstance(problem, SfumatoError) or not os.path.lexists(release):
             raise
-        raise Interrupted(
-            f"The release {str(release)!r} was published before the signal came, and is whole.",
+        is_signal = isinstance(problem, KeyboardInterrupt)
+        cause = "the signal came" if is_signal else f"something else went wrong ({type(problem).__name__})"
+        raise (Interrupted if is_signal else CannotMeet)(
+            f"The release {str(release)!r} was published before {cause}, and is whole.",
             f"Check it with `sfumato verify {shlex.quote(str(release))}`. Do not publish the table a second time.",
         ) from None
 

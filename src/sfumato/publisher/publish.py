@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +57,7 @@ from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, no_core_dump, release_id
 from sfumato.values.recoding import Merge
+from sfumato.values.software import software
 
 
 def publish(
@@ -246,7 +246,7 @@ def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, files
     return Manifest(
         release_id=release_id(),
         created=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        software=f"sfumato {version('sfumato')}",
+        software=software(),
         status="not for release" if is_seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]

@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -133,11 +132,6 @@ class Certificate(Part):
     def sealed(self) -> Certificate:
         """Return the certificate with its seal."""
         return self.model_copy(update={"seal": self.due_seal})
-
-
-def this_software() -> str:
-    """Return the name and the version of this program."""
-    return f"sfumato {version('sfumato')}"
 
 
 def load_certificate(path: str | Path) -> Certificate:

@@ -19,7 +19,7 @@ from sfumato.auditor.compare.figures import Figures, Outcome
 from sfumato.auditor.compare.original import Original, Pool
 from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, MethodComparison
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
-from sfumato.auditor.record import Progress, no_progress, now, software
+from sfumato.auditor.record import Progress, no_progress, now
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.generalization import read_hierarchy
@@ -37,6 +37,7 @@ from sfumato.values.requirement import (
     posterior_of_gamma,
     sets_of,
 )
+from sfumato.values.software import software
 from sfumato.values.text import did_you_mean
 
 Parameter = TypeVar("Parameter")

@@ -24,10 +24,10 @@ from sfumato.release.certificate import (
     card_of,
     certified_release,
     required_of,
-    this_software,
 )
 from sfumato.release.folder import file_sha256, release_around
 from sfumato.show.files import check_new, new_file
+from sfumato.values.software import software
 
 Record = Mapping[str, Any]
 FIGURES = ("before", "worst", "promised", "records", "at_risk")
@@ -50,7 +50,7 @@ def certificate(
     manifest, about = release.manifest, table.policy.about
     return Certificate(
         made=datetime.now(UTC).date().isoformat(),
-        software=this_software(),
+        software=software(),
         public=public,
         release=certified_release(release),
         promise=manifest.guarantee,

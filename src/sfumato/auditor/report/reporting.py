@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
 from sfumato.show.private import write_new
+from sfumato.values.software import software
 
 if TYPE_CHECKING:
     from sfumato.auditor.compare.figures import Outcome
@@ -136,7 +136,7 @@ def policy_text(policy: Policy) -> Section:
 
 def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     manifest = release.manifest
-    made = f"{datetime.now(UTC).date().isoformat()}, sfumato {version('sfumato')}"
+    made = f"{datetime.now(UTC).date().isoformat()}, {software()}"
     return Page(
         title=f"Release {manifest.release_id}",
         subtitle=(

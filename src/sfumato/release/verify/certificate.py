@@ -12,10 +12,10 @@ from sfumato.release.certificate import (
     card_of,
     certified_release,
     required_of,
-    this_software,
 )
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import Manifest
+from sfumato.values.software import software
 
 CERTIFICATE = "certificate, "
 """How the names of these checks begin."""
@@ -54,11 +54,11 @@ def _equal(part: str, stated: object, due: Callable[[], object]) -> Check:
 def _card(certificate: Certificate, manifest: Manifest) -> Check:
     """Check the card; one of another version may have other words for the same, which are for people to compare."""
     found = _equal("card", certificate.card, lambda: card_of(manifest))
-    if found.status == "holds" or certificate.software == this_software():
+    if found.status == "holds" or certificate.software == software():
         return found
     return needs_audit(
         found.name,
-        f"Worded by {certificate.software}; this is {this_software()}. Compare it with the card of the release.",
+        f"Worded by {certificate.software}; this is {software()}. Compare it with the card of the release.",
     )
 
 
