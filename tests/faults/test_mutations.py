@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,10 +28,14 @@ MUTATED = Suite(
 
 
 def outcome(mutation: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "tests.faults.mutating", MUTATIONS[mutation].test]
+    command = [sys.executable, "-m", "pytest", MUTATIONS[mutation].test]
     options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
-    environment = os.environ | {ASKED: mutation}
-    return subprocess.run([*command, *options], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sitecustomize.py").write_text("import tests.faults.mutating\n")  # for processes of the test's own
+        environment = os.environ | {ASKED: mutation, "PYTHONPATH": os.pathsep.join([folder, str(ROOT), *sys.path])}
+        return subprocess.run(
+            [*command, *options], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
 
 
 def is_missed(mutation: str) -> bool:

@@ -95,6 +95,11 @@ def _probability(path: Path, written: str, published: str, true: str) -> Fractio
         raise PolicyError(
             f"{path}, line {published!r}, column {true!r}: {written} is negative.", "Probabilities are not."
         )
+    if number > WORDS:
+        raise PolicyError(
+            f"{path}, line {published!r}, column {true!r}: {written} is above 2^64.",
+            "Give probabilities, or whole numbers that sum to 2^64.",
+        )
     return number
 
 

@@ -76,6 +76,10 @@ def _names(connection: Any, view: str) -> list[str]:
     return [row[0] for row in connection.sql(f"DESCRIBE {view}").fetchall()]
 
 
+MOST_COUNT = 1 << 31
+"""Of a value in a bucket: sums of more could be more than an integer holds."""
+
+
 @dataclass
 class _Counted:
     """A file, read in its order. Buckets are numbered from 0."""
@@ -137,7 +141,8 @@ def _lines(connection: Any, buckets: GroupsPart, domain: SensitiveDomain) -> _Co
     for batch in _batches(connection, columns, "compositions"):
         number, *values, counted = batch.columns
         codes, counts = _codes(domain, values), np.asarray(counted.fill_null(0)).astype(np.int64)
-        outside = (codes < 0) | (counts < 1)
+        outside = (codes < 0) | (counts < 1) | (counts > MOST_COUNT)
+        counts = np.clip(counts, 0, MOST_COUNT)
         found.outside += int(np.count_nonzero(outside))
         np.add.at(found.totals, codes[~outside], counts[~outside])
         numbers = found.next_buckets(number)
