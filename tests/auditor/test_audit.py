@@ -320,7 +320,7 @@ def test_two_groups_of_a_person_tell_more_than_one(method: str, tmp_path: Path) 
     assert finding.excess == pytest.approx(finding.worst - finding.stated)
     assert 150 < finding.records <= found.published_rows
     assert finding.at_risk > finding.records / 10
-    once = float(re.findall(r"After one release .* is ([\d.]+)\.", finding.remark)[0])
+    once = float(re.findall(r"After one release .* is ([\d.]+)%\.", finding.remark)[0]) / 100
     assert finding.mean is not None
     assert finding.mean > once + 0.05
     assert re.fullmatch(r"age = \d+, sex = [FM]: '\w+'", finding.exposed[0].who)
