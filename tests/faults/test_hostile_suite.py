@@ -27,7 +27,7 @@ HOSTILE = Suite(
     "pytest -m slow tests/faults/test_hostile_suite.py",
 )
 CASES = list(every())
-QUICK = random.Random(5).sample([case for case in CASES if case.base in ("uniform", "anatomy csv")], 12)
+QUICK = random.Random(5).sample([case for case in CASES if case.base in ("uniform", "anatomy csv")], 6)
 """Tried in every build."""
 
 

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from sfumato.engines.embedded.counting import run as run_query
-from sfumato.release import reading
+from sfumato.release.folder import connection
 from tests.faults.injected import CLOCK_JUMPS, COMPILER, COUNT_THREADS, NO_THREADS, Ended, Runs
 from tests.faults.recorded import Suite, record
 from tests.faults.scene import CPU, PUBLISHED, Scene, judged, publishing
@@ -132,7 +132,7 @@ def test_no_database_is_opened_where_addresses_run_out(monkeypatch: pytest.Monke
     monkeypatch.setattr(duckdb, "connect", lambda **_: pytest.fail("it was opened"))
     with pytest.raises(MemoryError):
         run_query("SELECT 1", [], [])
-    with pytest.raises(MemoryError), reading.connection():
+    with pytest.raises(MemoryError), connection():
         pass
 
 

@@ -378,7 +378,7 @@ def test_one_of_several_sensitive_columns_can_be_at_more_risk() -> None:
     assert made.figures.risks_alone["hiv"] > 0.7
     assert any(limit.startswith("The limit is on combinations of hiv, day") for limit in made.guarantee.limits)
     assert (
-        f"posterior, hiv alone: {made.figures.risks_alone['hiv']:.6f}; the limit is on combinations" in made.explain()
+        f"posterior, hiv alone: {made.figures.risks_alone['hiv']:.2%}; the limit is on combinations" in made.explain()
     )
 
 
@@ -402,7 +402,7 @@ def test_link_is_bounded_with_the_own_row_too() -> None:
     bound = made.figures.link_with_own_row
     assert bound is not None
     assert made.figures.risks["link"] < bound < made.figures.risks["link"] + 0.03
-    assert f"link, own row   {bound:.6f}  at most" in made.explain()
+    assert f"link, own row    {bound:.2%}  at most" in made.explain()
     (told,) = [limit for limit in made.guarantee.limits if "own row, a hit" in limit]
     assert 0 <= float(re.findall(r"0\.\d+", told)[0]) - bound < 0.001
     assert "the expected share of the true value x among rows" in made.guarantee.sentence
@@ -489,10 +489,10 @@ def test_it_explains_itself() -> None:
         "as-published.",
         "Each record keeps its sex and disease with a chance that belongs to the column",
         "Not covered: It bounds no inference: hits by wrongly linked rows are not counted",
-        "reconstruction  0.332044  right row and right value by drawing, AD Eq. (6); limited",
-        "best guesser    0.428571  at most; 0.420000 on average over the records",
+        "reconstruction   33.20%  right row and right value by drawing, AD Eq. (6); limited",
+        "best guesser     42.86%  at most; 42.00% on average over the records",
         "Nearest to the limit: sex / disease",
-        "  M / flu: 0.332044 of 0.333333",
+        "  M / flu: 33.20% of 33.33%",
         "with retentions that are not rounded to two digits it would be 0.003581",
         "What another limit 1/l for all records would cost (stated: 1/3)",
         "no mechanism helps against it",

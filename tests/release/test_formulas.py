@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -97,6 +97,8 @@ def test_no_number_is_a_formula(text: str) -> None:
 
 
 @given(st.lists(st.tuples(*[letters.filter(lambda text: not set(text) & set('",\r\n'))] * 3), min_size=1))
+@example([("", "", "-.")])
+@example([("＋5", "-1.2.3", "-1.5")])
 def test_runs_of_columns_are_looked_into(fields: list[tuple[str, str, str]]) -> None:
     due = {name for name, own in zip("abc", zip(*fields, strict=True), strict=True) if any(map(is_formula, own))}
     watch = FormulaColumns({"abc": ("a", "b", "c")})

@@ -256,11 +256,11 @@ class Case:
 
 
 def cases() -> Iterator[Any]:
-    """Give all cases; of each place and option one family in every run."""
+    """Give all cases; 63 of them in every run, with each family in each place and with each option."""
     for i, place in enumerate(PLACES):
         for j, option in enumerate(OPTIONS):
             for k, family in enumerate(FAMILIES):
-                marks = () if (i + j + k) % len(FAMILIES) == 0 else (pytest.mark.slow,)
+                marks = () if (i + 5 * j + 4 * k) % 16 == 0 else (pytest.mark.slow,)
                 yield pytest.param(
                     Case(family, PLACES[place], OPTIONS[option]), marks=marks, id=f"{place}-{option}-{family}"
                 )

@@ -42,7 +42,7 @@ DOUBT = 0.4
 DAYS = ("day", "first of a month")
 HOLDS_FORMULAS = b"sfumato.formulas"
 """Under which a field of an Arrow schema tells that its text holds formulas; no file has it."""
-OF_RUN = r"(?:^|,)(?:[=@\t\r\n＝＠]|[+\-＋－][0-9.]*[^0-9.,])"
+OF_RUN = r"(?:^|,)(?:[=@\t\r\n＝＠]|[＋－][^,]|[+-](?:[0-9.]*[^0-9.,]|\.(?:,|$)|[0-9]*\.[0-9]*\.))"
 """Fits every run of columns with a formula, and some with numbers such as -1e5."""
 
 FIRST = "=@\t\r\n+-＝".encode()
