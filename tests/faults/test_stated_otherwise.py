@@ -138,7 +138,13 @@ def test_a_method_of_any_name_is_held_to_what_is_stated_of_its_matrix(assurance:
             "at_most",
             "Not what follows from the method, its limit and the columns: at_most",
         ),
-        ("randomized-response", "risk_limit = 0.414", "response", "limit", "The limit cannot be read: "),
+        (
+            "randomized-response",
+            "risk_limit = 0.414",
+            "response",
+            "limit",
+            "risk_limit must be a finite number or a fraction such as '1/7', not '1/0'.",
+        ),
     ],
 )
 def test_a_limit_that_cannot_be_read_is_told(
