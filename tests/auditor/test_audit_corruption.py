@@ -129,7 +129,7 @@ def test_the_finding_keeps_the_bound_of_the_whole_sub_table() -> None:
     assert found.worst == pytest.approx(16 / 17)
     assert (found.stated, found.records, found.at_risk) == (pytest.approx(2 / 3), 2, 2)
     assert found.verdict == "not covered by the guarantee"
-    assert "to 0.9412" in found.remark
+    assert "to 94.1%" in found.remark
 
 
 def test_known_members_who_are_none_are_refused() -> None:

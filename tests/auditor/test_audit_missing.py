@@ -149,7 +149,7 @@ def test_cells_with_guests_have_no_count_of_suspects() -> None:
     assert full_values(tables, np.array([0, 1, 2, 2, 2, 2])).tolist() == [0, 0, 1]
     absent = absent_of(np.array([2, 2, 0]), np.array([2, 2, 1]), np.array([True, True, True]))
     found = absent_finding(*absent, "a value is too frequent", suspects=np.array([0, 0, 1]))
-    assert "leaves 1 value(s) or more, so a belief of at most 1." in found.remark
+    assert "leaves 1 value(s) or more, so a belief of at most 100%." in found.remark
 
 
 def test_exact_under_an_exchangeable_prior_on_the_labels() -> None:

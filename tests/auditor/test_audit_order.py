@@ -159,7 +159,7 @@ def test_neighbours_that_agree_are_found() -> None:
     true = np.repeat(people(np.random.default_rng(12), 1_000), 2)
     found = rows_finding(true, true, shuffled=True)
     assert (found.verdict, found.worst) == ("above the bound", 1)
-    assert "By the neighbour: 1." in found.remark
+    assert "By the neighbour: 100%." in found.remark
 
 
 def test_the_interval_is_of_the_figure_that_is_shown() -> None:
