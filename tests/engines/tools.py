@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release, open_release
+from sfumato.errors import ReleaseError
 from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
@@ -87,7 +88,7 @@ def _readme(manifest: Manifest) -> str:
     """Return the README; of a matrix that is none, where there is no card, a title alone."""
     try:
         return readme(manifest)
-    except ValueError:
+    except ReleaseError:
         return f"# Release {manifest.release_id}\n"
 
 

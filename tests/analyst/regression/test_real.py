@@ -31,9 +31,10 @@ USED_ELSEWHERE = {"adult", "diabetes130"}
 
 
 def study(names: list[str], seeds: int, real_data: Callable[[str], Path], folder: Path) -> dict[str, Seen]:
-    return {
-        name: seen(name, seeds, folder / str(k), real_data(CASES[name].file).parent) for k, name in enumerate(names)
-    }
+    own = {name: folder / str(number) for number, name in enumerate(names)}
+    for made in own.values():
+        made.mkdir()
+    return {name: seen(name, seeds, own[name], real_data(CASES[name].file).parent) for name in names}
 
 
 def test_a_few_releases_of_each_table(real_data: Callable[[str], Path], tmp_path: Path) -> None:
