@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from itertools import takewhile
 
 from docs.generate import ROOT, write
 from tests.faults import recorded
@@ -31,10 +32,17 @@ def main() -> None:
 
 
 def _run(command: str) -> int:
-    program, *arguments = shlex.split(command)
     print(command, flush=True)
-    runs = [sys.executable, "-m", program, *arguments]
-    return subprocess.run(runs, cwd=ROOT, env=os.environ | {recorded.ASKED: "1"}, check=False).returncode
+    runs, settings = read(command)
+    environment = os.environ | settings | {recorded.ASKED: "1"}
+    return subprocess.run(runs, cwd=ROOT, env=environment, check=False).returncode
+
+
+def read(command: str) -> tuple[list[str], dict[str, str]]:
+    """Return a command as this Python runs it, and the settings of the environment that stand before it."""
+    words = shlex.split(command)
+    settings = list(takewhile(lambda word: "=" in word, words))
+    return [sys.executable, "-m", *words[len(settings) :]], dict(word.split("=", 1) for word in settings)
 
 
 if __name__ == "__main__":

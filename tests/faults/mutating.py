@@ -231,10 +231,16 @@ MUTATIONS = {
         "    if False:\n",
         f"{HOSTILE}test_questions_with_thousands_of_terms_are_refused[OR]",
     ),
-    "plans are derived again": Mutation(
+    "a plan agrees with itself": Mutation(
         "sfumato.methods",
         "if wrong := next(_differences(raw, read.to_dict()), None):",
         "if wrong := None:",
+        "tests/engines/test_several.py::test_a_plan_file_whose_matrix_breaks_its_bound_is_refused",
+    ),
+    "plans are derived again": Mutation(
+        "sfumato.publisher.derived",
+        "    if wrong := next(_underivable(table, plan), None):\n",
+        "    if wrong := None:\n",
         "tests/faults/test_plan_files.py::test_a_resealed_plan_is_not_published",
     ),
     "the table's files are as they were opened": Mutation(
