@@ -238,7 +238,7 @@ MUTATIONS = {
         "tests/engines/test_several.py::test_a_plan_file_whose_matrix_breaks_its_bound_is_refused",
     ),
     "plans are derived again": Mutation(
-        "sfumato.publisher.derived",
+        "sfumato.publisher.publish",
         "    if wrong := next(_underivable(table, plan), None):\n",
         "    if wrong := None:\n",
         "tests/faults/test_plan_files.py::test_a_resealed_plan_is_not_published",
