@@ -22,7 +22,7 @@ from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, patients, released
 

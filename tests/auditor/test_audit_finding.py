@@ -18,7 +18,7 @@ from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
 from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.robustness.prior import Prior
-from sfumato.show.numbers import percent, share
+from sfumato.show.words import percent, share
 
 ONE = Finding(
     attacker="order", question="q", assumption="a", measured="m", worst=0.25, records=10, at_risk=0, promised=0.25

@@ -18,7 +18,7 @@ from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.methods.small_domain.method import uniform_matrix
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable

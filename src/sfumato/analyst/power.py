@@ -29,6 +29,7 @@ from sfumato.errors import UsageError
 from sfumato.release.folder import manifest_types, quoted
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn, columns_table
+from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
 
@@ -124,8 +125,9 @@ class Power(Drawn):
 
     def __repr__(self) -> str:
         lines = [
-            f"{', '.join(label(v) for v in group) or 'all'}: {n:,.0f} rows, {share:.2%} ± {half:.2%}, {_seen(least)}"
-            for group, n, share, half, least in zip(
+            f"{', '.join(label(v) for v in group) or 'all'}: {n:,.0f} rows, "
+            f"{share(part, 2)} ± {share(half, 2)}, {_seen(least)}"
+            for group, n, part, half, least in zip(
                 self.groups, self.records, self.share, self.share_half_width, self.least_share, strict=True
             )
         ]
@@ -133,7 +135,7 @@ class Power(Drawn):
 
 
 def _seen(least: float) -> str:
-    return "not seen at any share" if math.isnan(least) else f"seen from {least:.2%}"
+    return "not seen at any share" if math.isnan(least) else f"seen from {share(least, 2)}"
 
 
 def _two_sided(level: float) -> float:

@@ -26,7 +26,7 @@ from sfumato.methods import plan
 from sfumato.methods.robustness.prior import check_prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism

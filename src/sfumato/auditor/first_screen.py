@@ -14,8 +14,8 @@ from sfumato.auditor.attackers import ROLES, roles_on
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.record import Audit
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import percent, share
 from sfumato.show.screen import Screen
+from sfumato.show.words import percent, share
 
 MOST_COVERED = 5  # lines of attackers whom the promise covers
 END = ("Add --details for every attack, what each assumes, and what analysts keep.",)

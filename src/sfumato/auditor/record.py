@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from sfumato.auditor.evidence import DoesNotApply, NotMeasured
 from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.measuring import Utility
-from sfumato.show.numbers import percent, share
 from sfumato.show.results import Drawn, Private
+from sfumato.show.words import percent, share
 from sfumato.values.software import software
 from sfumato.values.text import indented, table
 

@@ -38,9 +38,9 @@ from sfumato.claims.claim import (
     SECOND as SECOND_RELEASE,
 )
 from sfumato.claims.why import Step, of_buckets
+from sfumato.show.words import named
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
-from sfumato.values.text import named
 
 SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 PriorSource = Literal["none", "table", "file"]

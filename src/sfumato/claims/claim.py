@@ -22,10 +22,10 @@ import numpy as np
 
 from sfumato.claims.why import Step, Why, proof
 from sfumato.claims.wording import todays
+from sfumato.show.words import MOST_NAMED, named, of_100
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.text import MOST_NAMED, named
 
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
@@ -201,17 +201,14 @@ def _short_cost(mechanism: Mechanism, rows: int) -> str:
 
 def _single_rows(mechanism: Mechanism) -> str:
     if mechanism.form == "value":
-        return (
-            f"about {_false(mechanism)} published values of {mechanism.domain.name} are false: do not use single rows"
-        )
-    return f"a record shows a set of values, and about {_false(mechanism)} sets lack the true one"
+        return f"{_false(mechanism)} published values of {mechanism.domain.name} are false: do not use single rows"
+    return f"a record shows a set of values, and {_false(mechanism)} sets lack the true one"
 
 
 def _false(mechanism: Mechanism) -> str:
     """Return how many of 100 records are published without their true value, by the value or the sub-table."""
     lost = 1 - np.concatenate([table.matrix.holds_truth for table in mechanism.tables])
-    low, high = round(100 * float(lost.min())), round(100 * float(lost.max()))
-    return f"{low} of 100" if low == high else f"{low} to {high} of 100"
+    return of_100(float(lost.min()), float(lost.max()))
 
 
 def typical_count(mechanism: Mechanism, rows: int) -> float:

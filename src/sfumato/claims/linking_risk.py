@@ -26,11 +26,11 @@ from sfumato.claims.claim import (
 )
 from sfumato.claims.odds import assumed
 from sfumato.claims.why import Step, of_risk
+from sfumato.show.words import named
 from sfumato.values.computed import RESPONSE_MATRICES, Facts
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import RiskLimit
-from sfumato.values.text import named
 
 SEES_QUASI_IDENTIFIERS = (
     "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "

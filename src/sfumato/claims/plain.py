@@ -17,13 +17,12 @@ from sfumato.claims.claim import (
     Scope,
     percent,
 )
-from sfumato.show.numbers import at_least, at_most, upwards
+from sfumato.show.words import at_least, at_most, named, upwards
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import Bound, strictest_gamma
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import SubTable
-from sfumato.values.text import named
 
 BELIEF = Fraction(1, 10)
 """What a belief of this becomes is told, where no requirement names another one."""

@@ -53,7 +53,7 @@ from sfumato.claims.odds import (
 )
 from sfumato.claims.plain import BELIEF, after, attacker_of_noise
 from sfumato.claims.why import Step, of_product
-from sfumato.show.numbers import at_least
+from sfumato.show.words import at_least
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 

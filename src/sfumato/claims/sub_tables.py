@@ -27,10 +27,9 @@ from sfumato.claims.claim import (
 )
 from sfumato.claims.odds import bounds_checks, bounds_some, second_of
 from sfumato.claims.why import Step, of_odds
-from sfumato.show.numbers import at_least, at_most
+from sfumato.show.words import at_least, at_most, named
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES, Facts
 from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.text import named
 
 TAKES_SHARES = (
     "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table; takes the "

@@ -22,8 +22,8 @@ from sfumato.cli.base import (
 )
 from sfumato.errors import UsageError
 from sfumato.show.formulas import warning
-from sfumato.show.numbers import decimals_of, number, power_figure
 from sfumato.show.terminal import say, table_width
+from sfumato.show.words import decimals_of, number, power_figure
 from sfumato.values.text import table
 
 if TYPE_CHECKING:

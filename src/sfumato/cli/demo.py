@@ -21,6 +21,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
 from sfumato.release.verify.verification import Verification
+from sfumato.show.words import of_100
 from sfumato.values.randomness import simulation
 
 POLICY = """\
@@ -122,7 +123,7 @@ class Demo:
             f"{self.folder / 'private' / 'clinic.parquet'}.",
             "It wants to publish them, but nobody's diagnosis may become known. The policy (private/policy.toml) says "
             "how much may be learned.",
-            f"sfumato dropped the names and blurred each diagnosis: {100 * self.unchanged:.0f} of 100 are still true, "
+            f"sfumato dropped the names and blurred each diagnosis: {of_100(self.unchanged)} are still true, "
             "and nobody can see which. Age, sex, region and education stay as they were.",
             "",
             *manifest.card.lines,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.claims.odds import assumed
 from sfumato.show.formulas import ESCAPE, warning
 from sfumato.show.screen import Screen
+from sfumato.show.words import share
 from sfumato.values.computed import listed
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Publication:
         if self.signer:
             yield f"Signed by the key {self.signer}."
         if withheld := self.manifest.withheld:
-            yield f"{withheld:,} of {rows + withheld:,} records are withheld ({withheld / (rows + withheld):.1%})."
+            yield f"{withheld:,} of {rows + withheld:,} records are withheld ({share(withheld / (rows + withheld))})."
 
     def _to_know(self) -> Iterator[str]:
         if self.policy.record_key:

@@ -18,6 +18,7 @@ from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import assign
 from sfumato.methods.suppression.figures import SuppressionFigures
 from sfumato.show.results import columns_table
+from sfumato.show.words import share
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.mechanism import domains, read_domains
@@ -118,7 +119,9 @@ class BucketFigures(Figures):
 
     def _what(self, plan: Plan) -> Iterator[str]:
         withheld, name = self.total_withheld, self.domain.name
-        published = f"{withheld:,} of them ({withheld / self.rows:.2%}) are withheld, the others" if withheld else "All"
+        published = (
+            f"{withheld:,} of them ({share(withheld / self.rows, 2)}) are withheld, the others" if withheld else "All"
+        )
         if not self.exact:
             published = f"In a rehearsal {published[0].lower()}{published[1:]}"
         merged = self.robustness and self.claim.assurance == "as-published"
@@ -150,12 +153,12 @@ class BucketFigures(Figures):
         published, total = self.published, max(1, self.rows - self.total_withheld)
         for c in np.argsort(-self.counts, kind="stable")[:SHOWN_VALUES]:
             yield (
-                f"  {self.domain.labels[c][:24]:24} {self.counts[c]:>10,} {self.counts[c] / self.rows:>8.2%} "
-                f"{self.withheld[c]:>10,} {published[c]:>10,} {published[c] / total:>8.2%}"
+                f"  {self.domain.labels[c][:24]:24} {self.counts[c]:>10,} {share(self.counts[c] / self.rows, 2):>8} "
+                f"{self.withheld[c]:>10,} {published[c]:>10,} {share(published[c] / total, 2):>8}"
             )
         if self.total_withheld:
             yield (
-                f"  One value has {int(self.withheld.max()) / self.total_withheld:.1%} of the withheld records: "
+                f"  One value has {share(int(self.withheld.max()) / self.total_withheld)} of the withheld records: "
                 "someone who knows the value of one missing person, such as their own, can tell that of others."
             )
 

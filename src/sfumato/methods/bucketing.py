@@ -11,6 +11,7 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.method import Method
+from sfumato.show.words import share
 from sfumato.values.attributes import Schema
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.profile import Profile, domain_notes
@@ -97,7 +98,7 @@ def check_frequencies(profile: Profile, number: int, letter: Literal["l", "r"], 
         largest = profile.rows // records
         less = f"Ask for {letter} <= {largest}, or {instead}" if largest > 1 else instead[0].upper() + instead[1:]
         raise Infeasible(
-            f"{profile.domain.labels[most]!r} is {records / profile.rows:.1%} of {profile.domain.name!r}, above "
-            f"1/{number} = {1 / number:.1%} ({letter} = {number}).",
+            f"{profile.domain.labels[most]!r} is {share(records / profile.rows)} of {profile.domain.name!r}, above "
+            f"1/{number} = {share(1 / number)} ({letter} = {number}).",
             f"{less}.",
         )

@@ -23,6 +23,7 @@ from sfumato.methods.method import Method, Probability, between
 from sfumato.methods.perturbed import Choice, Loosening, PerturbationFigures, UniformFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
+from sfumato.show.words import some
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import SetBound, of_each, strictest_gamma
@@ -43,7 +44,6 @@ from sfumato.values.requirement import (
     find_value,
     sets_of,
 )
-from sfumato.values.text import some
 
 LOOSEN = 1.1
 TINY = 1e-300

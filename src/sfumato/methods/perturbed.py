@@ -17,8 +17,8 @@ from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import SHOWN_VALUES, Expected, Figures, Plan, restored
 from sfumato.methods.small_domain.figures import PartitionFigures
-from sfumato.show.numbers import chance, chances, factor
 from sfumato.show.results import columns_table
+from sfumato.show.words import chance, chances, factor
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest, MechanismPart, SubTablePart
+from sfumato.show.words import share
 from sfumato.values.attributes import MISSING_LABEL, Domain
 from sfumato.values.computed import listed
 
@@ -95,12 +96,12 @@ def _cards(mechanism: MechanismPart) -> Iterator[str]:
     name, matrix = mechanism.domain[0].name, mechanism.value.matrix
     fewest, most_of = matrix.card_sizes
     values = f"{fewest} of" if fewest == most_of else f"{fewest} to {most_of} of"
-    least, most = (f"{share:.1%}" for share in (matrix.holds_truth.min(), matrix.holds_truth.max()))
-    share = least if least == most else f"{least} to {most}"
+    least, most = (share(part) for part in (matrix.holds_truth.min(), matrix.holds_truth.max()))
+    chance = least if least == most else f"{least} to {most}"
     what = "a set of values" if mechanism.form == "set" else "the number of a card, which stands for a set of values"
     yield (
         f"`{name}` is **randomized**: each record shows {what}, {values} the {matrix.size:,} that there are. The set "
-        f"holds the record's own value with a probability of {share}: **the truth may lie outside it**, and nothing "
+        f"holds the record's own value with a probability of {chance}: **the truth may lie outside it**, and nothing "
         "says which of its values it is. A set is not a range or a group that the record is known to be in."
     )
     if mechanism.form == "card":

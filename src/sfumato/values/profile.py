@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.show.results import Drawn, Private, columns_table, shape_of
+from sfumato.show.words import named, share, some
 from sfumato.values.attributes import Domain, SensitiveDomain, Value, label
 from sfumato.values.computed import Facts, observed_domain
 from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.values.row_order import OrderTest
-from sfumato.values.text import named, some
 
 RARE = 5
 """Records below which a value is rare: that it occurs at all tells of few people."""
@@ -43,7 +43,7 @@ class Uniqueness:
         >>> uniqueness(("age", "sex"), {1: 2, 2: 1, 6: 1}).sentence
         '2 of 10 records (20.0%) are alone with their age and sex.'
         """
-        alone = f"{self.unique_records:,} of {self.records:,} records ({self.unique_share:.1%})"
+        alone = f"{self.unique_records:,} of {self.records:,} records ({share(self.unique_share)})"
         return f"{alone} are alone with their {named(self.quasi_identifiers)}."
 
 

@@ -6,13 +6,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from sfumato.show.words import listed
+
 WIDTH = 110
-LONGEST_COUNT = 12
-"""Digits beyond which a count says nothing by its digits."""
-MOST_LISTED = 10
-"""Names that a hint lists."""
-MOST_NAMED = 4
-"""Columns or values that a sentence names by themselves."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], width: int = 0) -> str:
@@ -41,15 +37,6 @@ def _widths(heads: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> li
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
     return "  ".join(aligned).rstrip()
-
-
-def many(number: int) -> str:
-    """Return a count as people read it: its digits, or the power of ten that it reaches.
-
-    >>> many(80_040_000), many(3 * 10**25)
-    ('80,040,000', 'about 10^25')
-    """
-    return f"{number:,}" if number < 10**LONGEST_COUNT else f"about 10^{len(str(number)) - 1}"
 
 
 def indented(text: str, mark: str = "  ") -> str:
@@ -90,27 +77,6 @@ def meant(word: str, known: Iterable[str], those: str = "The columns are") -> st
     return f"Did you mean {near!r}?" if near else f"{those} {listed(names)}."
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return the first names of a list.
-
-    >>> listed("abcdefghijklm")
-    'a, b, c, d, e, f, g, h, i, j, ...'
-    """
-    every = list(names)
-    return ", ".join(every[:MOST_LISTED]) + (", ..." if len(every) > MOST_LISTED else "")
-
-
-def named(names: Sequence[str], last: str = "and") -> str:
-    """Return a list of names as people say it; of many the first ones.
-
-    >>> named(["age", "sex", "region"]), named("abcdef"), named(["flu", "HIV"], "or")
-    ('age, sex and region', 'a, b, c and 3 more', 'flu or HIV')
-    """
-    if len(names) > MOST_NAMED:
-        return f"{', '.join(names[: MOST_NAMED - 1])} {last} {len(names) - MOST_NAMED + 1:,} more"
-    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
 def near_file(path: str | Path) -> str:
     """Return a hint that names the file of the same folder which was probably meant, if there is one."""
     folder = Path(path).parent
@@ -121,8 +87,3 @@ def near_file(path: str | Path) -> str:
 
 def _plain(word: str) -> str:
     return word.strip().lower().replace("-", "_").replace(" ", "_")
-
-
-def some(names: list[str], most: int = 5) -> str:
-    """Return the first names, and how many more there are."""
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

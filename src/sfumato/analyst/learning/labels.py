@@ -13,10 +13,11 @@ import numpy.typing as npt
 from sfumato.analyst.randomized.channel import ValueWeights, is_usable, randomization_of
 from sfumato.errors import ReleaseError, SingularMatrix, UsageError
 from sfumato.release.folder import ReleaseFolder, read_rows
+from sfumato.show.words import listed
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, Value
 from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.text import listed, meant
+from sfumato.values.text import meant
 
 MOST_WEIGHTS = 1 << 24
 """Outputs times classes: more weights take more than 128 megabytes."""

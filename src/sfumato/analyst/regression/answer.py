@@ -15,8 +15,8 @@ from sfumato.analyst.regression.families import Family, Linear, Multinomial, Poi
 from sfumato.analyst.regression.fitted import Fitted
 from sfumato.analyst.regression.questions import Compared, EffectsTable, compared, effects, p_values, tested
 from sfumato.show.layout import percent
-from sfumato.show.numbers import column
 from sfumato.show.results import Drawn
+from sfumato.show.words import column
 from sfumato.values.arrays import FloatArray
 from sfumato.values.text import table
 

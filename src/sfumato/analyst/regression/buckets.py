@@ -29,6 +29,7 @@ import numpy as np
 from sfumato.analyst.regression.blocks import Block, Noise
 from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.errors import CannotMeet, SingularMatrix
+from sfumato.show.words import share
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 MOST_LOOSE = 0.05
@@ -92,10 +93,10 @@ def _untold(buckets: Buckets, states: IntArray) -> SingularMatrix:
 
 def _require_few(buckets: Buckets, loose: BoolArray) -> None:
     records = buckets.compositions.sum(axis=1)
-    share = float(records[loose].sum() / records.sum())
-    if share > MOST_LOOSE:
+    part = float(records[loose].sum() / records.sum())
+    if part > MOST_LOOSE:
         raise CannotMeet(
-            f"{share:.1%} of the records lie in buckets that were not dealt by chance alone, above {MOST_LOOSE:.0%}.",
+            f"{share(part)} of the records lie in buckets that were not dealt by chance alone, above {MOST_LOOSE:.0%}.",
             "Ask for counts of these columns instead: their intervals allow for such buckets.",
         )
 

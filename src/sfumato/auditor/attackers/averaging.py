@@ -61,7 +61,7 @@ from sfumato.methods import plan
 from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import WORDS

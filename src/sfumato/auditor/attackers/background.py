@@ -23,7 +23,7 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, knowledge
 from sfumato.methods.robustness.check import CLOSE, exceeding, posteriors_by_group
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"

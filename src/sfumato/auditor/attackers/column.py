@@ -38,7 +38,7 @@ from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.matrix.base import Direction, Matrix

@@ -34,7 +34,7 @@ from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, 
 from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Finding, largest_at, most_exposed, settled
 from sfumato.errors import UsageError
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import WORDS

@@ -35,7 +35,7 @@ from sfumato.errors import UsageError
 from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
 from sfumato.methods.robustness.prior import Prior
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism

@@ -35,7 +35,7 @@ from sfumato.methods.suppression.r_suppression import chances
 from sfumato.methods.suppression.seats import Belief, Law, Seating, beliefs, law_of_one
 from sfumato.methods.suppression.suppress import PROVED, Variant, published, seat, violating
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import IntArray
 
 Counts = tuple[int, ...]

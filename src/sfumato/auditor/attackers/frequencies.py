@@ -22,7 +22,7 @@ from sfumato.auditor.beliefs import (
 from sfumato.auditor.evidence import Evidence, NotMeasured
 from sfumato.auditor.finding import Exposed, Finding, largest_at, most_exposed, settled
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.mechanism import Mechanism
 

@@ -50,7 +50,7 @@ from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import FloatArray, IntArray
 
 Tell = Callable[[IntArray], str]  # gives the codes of a cell, or of a group, which has no sensitive value, in words

@@ -26,7 +26,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, most_exposed
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.engines.rows.encoding import complete_rows, dropping
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import MISSING_LABEL
 

@@ -45,7 +45,7 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
 from sfumato.release.verify.order import LEVEL as ORDER_LEVEL
 from sfumato.release.verify.order import MOST_VALUES, Classes, published_order, same_place, thinned
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.chance import joined
 from sfumato.values.matrix.base import Matrix

@@ -31,7 +31,7 @@ from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest, hel
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim, set_factor
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.bound import SetBound
 from sfumato.values.matrix.base import Direction, Matrix
@@ -326,7 +326,7 @@ def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
 
 ATTACKER = Attacker(
     name="posterior",
-    knows="starts from the most helpful belief allowed",
+    knows="starts from the most helpful belief that the promise covers",
     why_not_covered="The guarantee bounds how far a belief rises, not how far it falls.",
     acceptable="Acceptable if only a rising belief does harm. Not if it does harm to rule a value out.",
     on={

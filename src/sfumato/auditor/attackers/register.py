@@ -24,6 +24,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence, NotMeasured
 from sfumato.auditor.finding import ROUNDING, Exposed, Finding, held_to, largest_at, most_exposed, named
 from sfumato.auditor.knowledge import combined, open_register
 from sfumato.errors import UsageError
+from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 
@@ -164,8 +165,8 @@ def rows_finding(linked: Register, published: int) -> Finding:
         baseline=1 / published,
         exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {rows[k]:,} row(s)"),
         remark=(
-            f"{one:,} people fit one row only, {few:,} ({few / total:.1%}) fit fewer than {FEW}, {none:,} fit none. At "
-            "risk are those who fit one."
+            f"{one:,} people fit one row only, {few:,} ({share(few / total)}) fit fewer than {FEW}, {none:,} fit none. "
+            "At risk are those who fit one."
         ),
     )
 

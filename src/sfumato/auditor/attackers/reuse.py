@@ -30,7 +30,7 @@ from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.verification import as_published
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import Attribute
 from sfumato.values.chance import Tallies, allowed, counted

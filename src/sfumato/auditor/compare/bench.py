@@ -31,10 +31,10 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile, read_off
 from sfumato.release.manifest import Manifest
+from sfumato.show.words import many
 from sfumato.values.computed import Facts
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
-from sfumato.values.text import many
 
 Tell = Callable[[str, float], None]
 MOST_WALKED = 20_000_000_000

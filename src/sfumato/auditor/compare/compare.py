@@ -24,6 +24,7 @@ from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.generalization import read_hierarchy
 from sfumato.publisher.table import Table, profile
+from sfumato.show.words import share
 from sfumato.values.bound import of_each
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
@@ -277,10 +278,8 @@ def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Trans
     if found.parameter is not None:
         return _told(found.parameter, figures=found.result)
     if least := [each for each in (found.risk, risk) if each is not None]:  # as it was asked for, or otherwise
-        told = (
-            f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {min(least):.1%}."
-        )
-        return _told(like, reason=told)
+        tried = f"Of {found.tried} parameters tried none leaves {share(target)} guessed right"
+        return _told(like, reason=f"{tried}: the least is {share(min(least))}.")
     return _told(like, reason=found.reason or asked.reason)  # a grid may be empty
 
 

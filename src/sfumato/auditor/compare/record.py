@@ -18,8 +18,8 @@ from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.uniform import Uniform
-from sfumato.show.numbers import percent, share
 from sfumato.show.results import Drawn, Private
+from sfumato.show.words import percent, share
 from sfumato.values.text import WIDTH, indented, table
 
 VERSION = 1
@@ -140,7 +140,7 @@ class MethodComparison(Private, Drawn):
         parts = ["\n".join(self._head()), _table([*self.methods, *self.references]), *_reasons(self.methods)]
         parts.append("\n".join(promises))
         if self.target is not None:
-            right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
+            right = f"At equal measured risk: {share(self.target)} of the people guessed right, or the nearest below."
             parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
         advice = self.recommendation
         helps = (helpful(advice),) if advice.would_help else ()
@@ -178,9 +178,9 @@ class MethodComparison(Private, Drawn):
         if len(bounding) < len(asked):
             yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
-            yield _winner(f"At equal measured risk ({self.target:.1%})", equal, self.repeat)
+            yield _winner(f"At equal measured risk ({share(self.target)})", equal, self.repeat)
             risks = {name: of.guessed.mean for name, of in equal.items()}
-            if short := [f"{name} {risk:.1%}" for name, risk in risks.items() if risk < self.target - SHORT]:
+            if short := [f"{name} {share(risk)}" for name, risk in risks.items() if risk < self.target - SHORT]:
                 below = f"Below that risk by more than {SHORT:.0%} of the people, since no parameter tried is nearer"
                 yield f"{below}: {', '.join(short)}."
         nothing, everything = _measured(self.references).values()
@@ -188,10 +188,10 @@ class MethodComparison(Private, Drawn):
         for when, measured in (("At this requirement", asked), ("At equal measured risk", equal)):
             yield from _poor(when, measured, nothing.mean_error.mean)
         yield (
-            f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
-            f"itself about {everything.guessed.mean:.1%}. A guess by association is as good as the association is that "
-            "a release keeps for its analysts. How sure one can be of a single person is another question: see "
-            '"exposed".'
+            f"With the independence table one is right about {share(nothing.guessed.mean)} of the people, with "
+            f"the table itself about {share(everything.guessed.mean)}. A guess by association is as good as the "
+            "association is that a release keeps for its analysts. How sure one can be of a single person is "
+            'another question: see "exposed".'
         )
 
 
@@ -210,17 +210,17 @@ def _winner(when: str, measured: Mapping[str, Figures], repeat: int) -> str:
     best, error = measured[name], measured[name].mean_error
     if repeat == 1:
         return (
-            f"{when}, {name} has the least mean error, {error.mean:.1%}, on one release: how much that varies is not "
-            "known, and no winner is named."
+            f"{when}, {name} has the least mean error, {share(error.mean)}, on one release: how much that varies "
+            "is not known, and no winner is named."
         )
     close = [other for other, of in measured.items() if other != name and of.mean_error.low <= error.high]
-    told = f"{error.mean:.1%}"
+    told = f"{share(error.mean)}"
     if best.of_releases:  # else there is one table
-        told += f" ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
+        told += f" ({share(error.low)} to {share(error.high)} over {repeat} releases)"
     others = (
         f"; {', '.join(close)} cannot be told from it" if close else ". All releases of the others have larger ones"
     )
-    belief = f"with a belief of up to {best.worst:.1%} in a true value"
+    belief = f"with a belief of up to {share(best.worst)} in a true value"
     return f"{when}, the least mean error is {told}, of {name}, {belief}{others}."
 
 
@@ -228,10 +228,10 @@ def _poor(when: str, measured: Mapping[str, Figures], chance: float) -> Iterator
     """Tell who is no better than the independence table, which is off by `chance`, and who withholds records."""
     if names := [name for name, of in measured.items() if of.mean_error.mean >= chance]:
         yield (
-            f"{when}, no better than the independence table (mean error {chance:.1%}), in which values depend on "
+            f"{when}, no better than the independence table (mean error {share(chance)}), in which values depend on "
             f"nothing: {', '.join(names)}."
         )
-    if told := [f"{name} {1 - of.published_share:.1%}" for name, of in measured.items() if of.published_share < 1]:
+    if told := [f"{name} {share(1 - of.published_share)}" for name, of in measured.items() if of.published_share < 1]:
         yield (
             f"{when}, records are withheld: {', '.join(told)}. They are missing from counts, and their people are "
             "guessed like all others; that somebody is missing tells more (`sfumato audit`, missing)."
@@ -247,7 +247,7 @@ def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if method.beside_uniform and plain < CLEARLY * own:
             yield (
                 f"Plain uniform perturbation estimates the values better than {method.name}: a total variation of "
-                f"{plain:.2%} against {own:.2%}. {method.beside_uniform}"
+                f"{share(plain, 2)} against {share(own, 2)}. {method.beside_uniform}"
             )
 
 
@@ -267,7 +267,7 @@ def _table(outcomes: Sequence[Outcome]) -> str:
         return table(COLUMNS, rows, [False, False, *[True] * (len(COLUMNS) - 2)])
     place = COLUMNS.index("in pairs") + 1
     for row, (_, figures) in zip(rows, measured, strict=True):
-        row[place:place] = ["-" if e is None else f"{e:.2%}" for e in (figures.share_error, figures.place_error)]
+        row[place:place] = ["-" if e is None else f"{share(e, 2)}" for e in (figures.share_error, figures.place_error)]
     head = (*COLUMNS[:place], *IN_ORDER, *COLUMNS[place:])
     return table(head, rows, [False, False, *[True] * (len(head) - 2)])
 
@@ -280,8 +280,8 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
         share(figures.worst),
         _percents(figures.mean_error),
         _percents(figures.median_error),
-        f"{figures.sensitive_distance:.2%}",
-        "-" if figures.pair_distance is None else f"{figures.pair_distance:.2%}",
+        f"{share(figures.sensitive_distance, 2)}",
+        "-" if figures.pair_distance is None else f"{share(figures.pair_distance, 2)}",
         share(figures.published_share),
         *("-" if t is None else f"{t:.2f}" for t in (figures.plan_seconds, figures.publish_seconds)),
     ]
@@ -290,7 +290,7 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
 def _percents(spread: Spread) -> str:
     """Return the mean, and how far single releases are from it."""
     off = max(spread.high - spread.mean, spread.mean - spread.low)
-    return f"{spread.mean:.1%} ±{100 * off:.1f}" if off >= 5e-4 else f"{spread.mean:.1%}"
+    return f"{share(spread.mean)} ±{100 * off:.1f}" if off >= 5e-4 else f"{share(spread.mean)}"
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:

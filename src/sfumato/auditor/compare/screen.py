@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sfumato.auditor.compare.figures import Figures, Outcome
 from sfumato.auditor.compare.recommending import IN_SHORT, Recommendation, promise_of
-from sfumato.show.numbers import share
+from sfumato.show.words import share
 from sfumato.values.text import WIDTH, table
 
 LINES = 25

@@ -26,7 +26,7 @@ from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import IntArray
 
 OTHER = "other"

@@ -36,7 +36,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Terms, each with what it means here; without a meaning there is a line to fill it in by hand."""
+    """Terms, each with what it means here; without a meaning there is a line to fill it in by hand.
+
+    A meaning without a term is one more of the term before.
+    """
 
     facts: tuple[tuple[str, str], ...]
     style: str = ""

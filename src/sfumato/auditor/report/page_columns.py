@@ -18,7 +18,7 @@ from sfumato.auditor.report.page_counts import beliefs, by_mechanism, estimated
 from sfumato.auditor.report.page_words import TREATMENTS
 from sfumato.auditor.report.sheet import columns_of
 from sfumato.publisher.policy import Policy
-from sfumato.show.numbers import share
+from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray
 
 PRINTED = 20  # columns that are printed; more of them are folded away

@@ -21,7 +21,7 @@ from sfumato.auditor.report.page_mechanism import group_counts, share_bars
 from sfumato.auditor.report.page_words import TREATMENTS, and_list
 from sfumato.errors import SingularMatrix
 from sfumato.release.manifest import Manifest, ReleaseKind
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.auditor.report.page import Badge, Block, Card, Details, Facts, Items, Text, table
-from sfumato.show.numbers import percent, share
+from sfumato.show.words import percent, share
 
 Record = Mapping[str, Any]
 SHOWN = 5  # the most exposed groups of a finding that are listed

@@ -15,7 +15,7 @@ from sfumato.auditor.report.page_figures import heat_map, histogram
 from sfumato.auditor.report.page_words import alike, of_cards
 from sfumato.claims.odds import set_factor
 from sfumato.release.manifest import GroupsPart, Manifest
-from sfumato.show.numbers import at_most, chance, chances, factor, percent, share
+from sfumato.show.words import at_most, chance, chances, factor, percent, share
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable

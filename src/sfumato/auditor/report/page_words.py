@@ -12,7 +12,7 @@ from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
-from sfumato.show.numbers import at_least, at_most, chance, chances, factor
+from sfumato.show.words import at_least, at_most, chance, chances, factor
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 

@@ -96,7 +96,7 @@ def public_page(release: Release, audit: Record, table: Table | None = None) -> 
     publisher says that it is about."""
     attackers = public_findings(release.manifest, audit)
     shown = [sheet(for_everybody(release, table)), attackers, before_after(release, None), counts(release, None)]
-    return _page(release, True, [*shown, *_to_the_letter(release)])
+    return _page(release, True, [*shown, *_to_the_letter(release)], table)
 
 
 def private_page(release: Release, audit: Record, table: Table | None = None, methods: Sequence[Compared] = ()) -> Page:
@@ -111,7 +111,7 @@ def private_page(release: Release, audit: Record, table: Table | None = None, me
     ]
     compared = [comparison(methods)] if methods else []
     stated = [] if policy is None else [policy_text(policy)]
-    return _page(release, False, [*shown, *_to_the_letter(release), utility(audit), *compared, *stated])
+    return _page(release, False, [*shown, *_to_the_letter(release), utility(audit), *compared, *stated], table)
 
 
 def _to_the_letter(release: Release) -> list[Section]:
@@ -134,14 +134,18 @@ def policy_text(policy: Policy) -> Section:
     return Section("policy", "The policy", (Text(first), text), "on-screen")
 
 
-def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
+def _page(release: Release, public: bool, sections: Sequence[Section], table: Table | None) -> Page:
+    """Return the page; its title is what the publisher calls the data set, where they do."""
     manifest = release.manifest
+    name, about = f"Release {manifest.release_id}", table.policy.about if table else None
+    title = (about.title if about else "") or name
     made = f"{datetime.now(UTC).date().isoformat()}, {software()}"
+    named = "" if title == name else f"{name}: "
+    dated = f"{'published' if public else 'prepared'} {manifest.created}"
     return Page(
-        title=f"Release {manifest.release_id}",
+        title=title,
         subtitle=(
-            f"{manifest.data.rows:,} records, {'published' if public else 'prepared'} {manifest.created} by "
-            f"{title_of(manifest.method)}: {in_short(manifest)}"
+            f"{named}{manifest.data.rows:,} records, {dated} by {title_of(manifest.method)}: {in_short(manifest)}"
         ),
         notices=(PUBLIC if public else PRIVATE, *((TEST,) if manifest.status != "release" else ())),
         sections=(*sections, citing(release, made)),

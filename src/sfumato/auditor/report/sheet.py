@@ -25,13 +25,13 @@ from sfumato.publisher.policy_rules import AboutRule
 from sfumato.publisher.table import Table, count_alone
 from sfumato.release.alone import Alone, alone_in
 from sfumato.release.manifest import Manifest
-from sfumato.show.numbers import at_least, at_most, beside_figures, percent
+from sfumato.show.words import at_least, at_most, beside_figures, percent
 
 MOST_NAMES = 16  # columns that one row names
 ROLES = {
     "sensitive": "secret",
     "quasi_identifier": "others may know it",
-    "other": "taken as unknown to others",
+    "other": "not thought to be known",
     "identifier": "tells who it is",
     "drop": "not needed",
 }
@@ -45,6 +45,7 @@ PUBLISHED = {
 NOT_PROTECTED = ", not protected: whoever finds the row learns it"
 ADDED = {"sub-table": "added: tells a record's sub-table", "group": "added: tells a record's group"}
 LEFT_OUT = "not at all"
+NEW = "not of the table"
 GIVEN = {
     "register": "a register (list of people)",
     "earlier release": "an earlier release",
@@ -114,12 +115,12 @@ def alone_in_table(table: Table) -> Alone | None:
 def sheet(of: Told) -> Section:
     """Return the sheet: the publisher's, where it is given the record of an audit; else one for everybody."""
     manifest = of.release.manifest
-    facts = [("Several rows", several)] if (several := _several_rows(of)) else []
+    facts = []
     if of.audit:
-        facts += [("Worst tested", _worst_case(of)), ("Attacks", _attacks(manifest, of.audit))]
+        facts += [*_worst_case(of), ("Attacks", _attacks(manifest, of.audit))]
     facts += [("Re-identification", _finding_people(of)), ("Left out", _left_out(manifest, of.policy, of.audit))]
     if computed := manifest.computed_from_table:
-        facts.append(("Told besides", _told_besides(computed)))
+        facts.append(("Also shown", _also_shown(computed)))
     if minded := " ".join(_to_mind(manifest, of.policy)):
         facts.append(("Mind", minded))
     blocks: list[Block] = [
@@ -129,27 +130,26 @@ def sheet(of: Told) -> Section:
         _columns(manifest, of.policy),
     ]
     if of.audit:
-        blocks += [Ticks(BEFORE, tuple(_conditions(of))), Text(AGREED, "note")]
+        blocks += [Ticks(BEFORE, tuple(_conditions(of))), Ticks("Decision", DECISION), Text(AGREED)]
         blocks += [SignOff(("Publishes", "Agrees"), ("Name", "Role", "Date", "Signature"))]
     return Section("decision", "Decision sheet", tuple(blocks), "sheet")
 
 
 BEFORE = "Before you sign, tick what holds. What is left open speaks against publishing."
-AGREED = (
-    "Decision:  ☐ publish  ☐ do not publish.  By signing, you accept what is not covered, as listed on the next page."
-)
+DECISION = ("Publish.", "Do not publish.")
+AGREED = "By signing, you accept what is not covered: see the next page."
 
 
-MOST_LETTERS = 90  # of facts that the sheet lists; more of them stand among the limits
+MOST_LETTERS = 250  # of facts that the sheet lists; more of them stand among the limits
 
 
-def _told_besides(computed: Sequence[str]) -> str:
-    """Say what the release tells of the table by itself, which the card calls facts computed from the table."""
+def _also_shown(computed: Sequence[str]) -> str:
+    """Say what the release tells of the table by itself, in the words of the card."""
     listed = "; ".join(computed)
     number = f"{len(computed)} facts" if len(computed) > 1 else "a fact"
     if len(listed) > MOST_LETTERS:
-        listed = f"{number} of the table, listed at the end of the limits"
-    return f"However the values are hidden, the release shows {listed}."
+        return f"{number[0].upper()}{number[1:]} computed from the table, listed at the end of the limits."
+    return f"Computed from the table: {listed}."
 
 
 def _about(of: Told) -> Iterator[tuple[str, str]]:
@@ -158,6 +158,8 @@ def _about(of: Told) -> Iterator[tuple[str, str]]:
         stated = getattr(of.about, key, None) or ""
         if stated or of.audit:
             yield term, stated
+    if several := _several_rows(of):
+        yield "Rows", several
 
 
 def _to_mind(manifest: Manifest, policy: Policy | None) -> Iterator[str]:
@@ -178,8 +180,9 @@ def _several_rows(of: Told) -> str:
     if of.people is None:
         return ""
     return (
-        f"The {of.people.rows:,} rows belong to {of.people.number:,} people ({of.people.column}). For people with more "
-        "than one row the promise does not hold as stated: what is learned from each row adds up."
+        f"The {of.people.rows:,} rows belong to {of.people.number:,} people ({of.people.column}). The promise below is "
+        "about one row. For people with more than one row it does not hold as stated: what is learned from each row "
+        "adds up."
     )
 
 
@@ -195,12 +198,15 @@ def _conditions(of: Told) -> Iterator[str]:
     if more := stated[MOST_CONDITIONS:]:
         yield f"What the next page asks about {len(more):,} more attackers holds, too."
     if of.people:
-        yield "More may be learned of people with several rows than the promise says."
+        yield "It is acceptable that more is learned of people with several rows than the promise says."
+    elif of.policy and of.policy.person is None:
+        yield "Nobody has more than one row."
     if exact := _not_protected(of):
         yield f"{and_list(exact)} may be known exactly of everybody who is found."
     most = of.published or of.alone
     if most and most.unique:
         yield f"It is acceptable that {most.unique:,} unique records can be found."
+    yield "What it costs is small enough for the purpose."
     if missing := [term.lower() for term, text in _about(of) if not text]:
         yield f"The {and_list(missing)} of this release {'are' if len(missing) > 1 else 'is'} filled in above."
 
@@ -243,9 +249,10 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
     if best := [f for own in outside for f in own if f["direction"] == "at most"]:
         tried = f"{_attackers(len(outside))} whom it does not cover {'were' if len(outside) > 1 else 'was'} tried"
-        surest = max(best, key=lambda f: f["worst"])
+        surest, shown = max(best, key=lambda f: f["worst"]), _first(best)["worst"]
         begun = "" if surest["baseline"] is None else f", and was {risk(surest['baseline'])} sure before"
-        parts.append(f"{tried}. The surest of them ends at {risk(surest['worst'])}{begun}.")
+        more = f" The surest of them ends at {risk(surest['worst'])}{begun}." if surest["worst"] > shown else ""
+        parts.append(f"{tried}.{more}")
     if open_ones := list(dict.fromkeys(someone(manifest, each["attacker"]) for each in audit["not_measured"])):
         parts.append(f"Not measured, so count as not covered: {and_list(open_ones)}.")
     if absent := list(_not_given(audit)):
@@ -264,19 +271,28 @@ def _not_given(audit: Record) -> Iterator[str]:
             yield GIVEN.get(found[1], found[1])
 
 
-def _worst_case(of: Told) -> str:
-    """Return whom the release helps most to learn of one record, within the promise and outside of it."""
+def _worst_case(of: Told) -> list[tuple[str, str]]:
+    """Return whom the release helps most to learn of one record, within the promise and outside of it: a line each."""
     assert of.audit is not None
     manifest = of.release.manifest
     found = [f for f in _attacks_on(of.audit) if f["direction"] == "at most"]
     covered, others = ([f for f in found if (f["promised"] is None) == is_open] for is_open in (False, True))
-    from_the_start = [f for f in covered if not f["why_bound"]]
+    if any(f["baseline"] is not None for f in covered):  # what a file tells beside its values begins at no belief
+        covered = [f for f in covered if f["baseline"] is not None]
+    from_the_start = covered if _is_by_factor(manifest) else [f for f in covered if not f["why_bound"]]
     parts = [f"Within the promise: {_reached(manifest, _first(from_the_start or covered))}." if covered else ""]
     parts += [_surer_before(manifest, covered, from_the_start)]
     parts += [f"Outside of it: {_reached(manifest, _first(others))}." if others else ""]
     if exact := _not_protected(of):
         parts.append(f"Besides, whoever finds a row reads {and_list(exact)} in it: nothing protects that.")
-    return " ".join(part for part in parts if part) or "No attack gave a figure."
+    told = [part for part in parts if part] or ["No attack gave a figure."]
+    return [("" if line else "Worst tested", part) for line, part in enumerate(told)]
+
+
+def _is_by_factor(manifest: Manifest) -> bool:
+    """Whether the promise is by how much odds may grow, from any belief: nobody is then surer than it starts from."""
+    own = [bound for mechanism in manifest.mechanism_values for bound in mechanism.bounds if bound.gamma is not None]
+    return bool(own) and all(bound.rho1 is None for bound in own)
 
 
 def _first(found: Sequence[Record]) -> Record:
@@ -348,7 +364,8 @@ def _unique(alone: Alone, records: str) -> str:
     alike = f"no other record has the same {and_list(alone.columns)}."
     if not alone.unique:
         k = alone.smallest_group
-        others = f"Every record has at least {k - 1:,} others that look alike (k = {k:,})."
+        named = f"k = {k:,}".replace(" ", "\N{NO-BREAK SPACE}")
+        others = f"Every record has at least {k - 1:,} others that look alike ({named})."
         return f"None of the {alone.records:,} {records} is unique by {and_list(alone.columns)}. {others}"
     return f"{alone.unique:,} of the {alone.records:,} {records}{told} are unique: {alike}"
 
@@ -387,8 +404,8 @@ def _columns(manifest: Manifest, policy: Policy | None) -> Block:
         groups.setdefault((role, published), []).append(name)
     rows = [(and_list(names, MOST_NAMES), role, published) for (role, published), names in groups.items()]
     if policy is None:
-        return table("Columns", ("columns", "published"), [(names, published) for names, _, published in rows], 2)
-    return table("Columns", ("columns", "what they are", "published"), rows, 3)
+        return table("Columns", ("name", "published"), [(names, published) for names, _, published in rows], 2)
+    return table("Columns", ("name", "what it is", "published"), rows, 3)
 
 
 def columns_of(manifest: Manifest, policy: Policy | None) -> list[tuple[str, str, str]]:
@@ -403,6 +420,7 @@ def columns_of(manifest: Manifest, policy: Policy | None) -> list[tuple[str, str
         treatment = treatments.get(name, "")
         published = IN_GROUPS if name in apart else {**PUBLISHED, **ADDED}.get(treatment, LEFT_OUT)
         bare = role == "other" and treatment in PUBLISHED and treatment != "randomized"
-        found.append((name, ROLES.get(role, ""), f"{published}{NOT_PROTECTED if bare else ''}"))
+        what = NEW if treatment in ADDED else ROLES.get(role, "")
+        found.append((name, what, f"{published}{NOT_PROTECTED if bare else ''}"))
     order = list(ROLES.values())
     return sorted(found, key=lambda each: order.index(each[1]) if each[1] in order else len(order))

@@ -18,6 +18,7 @@ from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable, table
 from sfumato.auditor.utility.truth import count_truth
 from sfumato.errors import UsageError
+from sfumato.show.words import share
 from sfumato.values.arrays import BoolArray, FloatArray
 
 WORDS = {
@@ -192,7 +193,7 @@ class Nearness:
             _errors(f"margins by {k} column(s)", errors) for k, errors in enumerate(self.cube.by_columns[:-1]) if k
         ]
         if not np.isnan(self.covered):
-            lines.append(f"  {self.level:.0%} intervals hold the true count in {self.covered:.1%} of the cells.")
+            lines.append(f"  {self.level:.0%} intervals hold the true count in {share(self.covered)} of the cells.")
         if self.surplus:
             apart = f" ({self.outside:,} of them have a value of no cell)" if self.outside else ""
             lines.append(
@@ -234,7 +235,7 @@ def _errors(what: str, errors: RelativeErrors) -> str:
         else ""
     )
     return (
-        f"  relative error, {what}: mean {errors.mean:.1%}, median {errors.median:.1%} "
+        f"  relative error, {what}: mean {share(errors.mean)}, median {share(errors.median)} "
         f"of {errors.cells:,} cell(s){apart}"
     )
 

@@ -24,6 +24,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.utility.distances import covered, distances, held, relative_errors, without_nan
 from sfumato.errors import SfumatoError
 from sfumato.release.folder import as_written
+from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray
 from sfumato.values.randomness import simulation
 from sfumato.values.text import indented
@@ -130,9 +131,9 @@ class Utility:
         return "\n".join(["What analysts keep:", *map(indented, self._lines())])
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.published_share:.1%} of the records are published."
+        yield f"{share(self.published_share)} of the records are published."
         if self.record_utility is not None:
-            yield f"Record utility: {self.record_utility:.1%} are expected to be published with their own value."
+            yield f"Record utility: {share(self.record_utility)} are expected to be published with their own value."
         if self.aggregate_utility is not None:
             yield f"Aggregate utility of the estimated shares: {self.aggregate_utility:.3f}."
         for table in self.tables:
@@ -144,7 +145,7 @@ class Utility:
         if self.queries is not None:
             q = self.queries
             yield (
-                f"{q.asked:,} of {q.pool:,} random counts are of {q.selectivity:.1%} of the records or more: mean "
+                f"{q.asked:,} of {q.pool:,} random counts are of {share(q.selectivity)} of the records or more: mean "
                 f"error {_percent(q.mean_error)} (published rows as they are {_percent(q.naive_mean_error)}), median "
                 f"{_percent(q.median_error)}{_covering(q.covered)}."
             )
@@ -157,13 +158,13 @@ class Utility:
         yield from self.notes
 
 
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{share:.1%}"
+def _percent(part: float) -> str:
+    return "-" if math.isnan(part) else share(part)
 
 
-def _covering(share: float) -> str:
+def _covering(part: float) -> str:
     """Return how many of the intervals hold the truth; nothing where estimates have none, being exact or not known."""
-    return "" if math.isnan(share) else f", 95% intervals cover {share:.1%}"
+    return "" if math.isnan(part) else f", 95% intervals cover {share(part)}"
 
 
 # --- measures of association in a true table --------------------------------------------------------------------------

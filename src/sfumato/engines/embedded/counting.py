@@ -31,6 +31,7 @@ from sfumato.engines.rows.encoding import (
 from sfumato.engines.rows.mapping import positioned
 from sfumato.errors import PolicyError, TableError
 from sfumato.release.folder import check_room
+from sfumato.show.words import many
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
@@ -39,7 +40,6 @@ from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.recoding import DateBins
 from sfumato.values.row_order import OrderTest, OrderWatch
-from sfumato.values.text import many
 
 MOST_NAMED = 5
 """Values that a note lists."""

@@ -13,13 +13,13 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.perturbation import Drawing, sets_beside
 from sfumato.methods.perturbed import TIGHT, PerturbationFigures
 from sfumato.methods.subset.design import best_subset
+from sfumato.show.words import share, some
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.bound import of_each
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
 from sfumato.values.profile import Profile
-from sfumato.values.text import some
 
 NOISE_BITS = range(52, 19, -1)
 
@@ -103,7 +103,7 @@ class OrderedDrawing(Drawing):
         order, rows, factor = self.codes_in_order(figures.domain), max(1, figures.rows), self.factor_of(figures)
         chances, shares = figures.matrix.dense()[:, order], figures.counts[order] / rows
         own, uniform, sets = (
-            [f"{math.sqrt(max(0.0, error) / rows):.2%}" for error in (found.distribution, found.mean)]
+            [f"{share(math.sqrt(max(0.0, error) / rows), 2)}" for error in (found.distribution, found.mean)]
             for found in (
                 errors_of(chances, shares),
                 errors_of(windows(shares.size, 1, factor).chances, shares),

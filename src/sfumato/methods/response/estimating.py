@@ -28,11 +28,11 @@ from sfumato.methods.response.joint import MOST_CELLS, Channel, Channels, JointT
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import returned
 from sfumato.show.results import Drawn, Private, columns_table
+from sfumato.show.words import many
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 from sfumato.values.requirement import Number, RiskLimit, exact
-from sfumato.values.text import many
 
 CANDIDATES = 500  # groups that are looked at more closely for each kind of risk, before some are chosen
 AT_ONCE = 1 << 22  # numbers in memory at a time

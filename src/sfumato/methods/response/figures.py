@@ -13,14 +13,13 @@ from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import Figures, Plan, restored
 from sfumato.methods.response.problem import pose
-from sfumato.show.numbers import chance
+from sfumato.show.words import chance, named
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import GroupLimit, Requirement, RiskLimit, exact
 from sfumato.values.steps import Perturb, RowStep, Shuffle
-from sfumato.values.text import named
 
 RISKS = {
     "posterior": "belief in a value of someone who sees the published quasi-identifiers of a row: expected shares",

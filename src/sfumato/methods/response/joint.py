@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
+from sfumato.show.words import many
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
-from sfumato.values.text import many
 
 MOST_CELLS = 1 << 26
 """Cells of the domain above which nothing is evaluated. A search there takes 6.4 GB, and about 23.5 s times the square

@@ -23,11 +23,11 @@ from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.methods.response.solver import solve
+from sfumato.show.words import some
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import NO_BOUND, Mechanism, epsilon_of
 from sfumato.values.profile import Profile, counts_hash, domain_notes
 from sfumato.values.requirement import Requirement, RiskLimit, exact
-from sfumato.values.text import some
 
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""

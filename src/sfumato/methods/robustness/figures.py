@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfumato.claims.buckets import BucketClaim
+from sfumato.show.words import share
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,11 @@ class RobustFigures:
         rehearsed = "" if exact else " of the rehearsal"
         yield (
             f"Largest belief in a value of a published record{rehearsed}, under {under}: {self.worst:.4f}, where 1/r = "
-            f"{1 / r:.4f}. {self.breach:.2%} of the published records are in groups that exceed it{part}."
+            f"{1 / r:.4f}. {share(self.breach, 2)} of the published records are in groups that exceed it{part}."
         )
         for name, passed in self.checks.items():
             yield f"  {name:28} holds for {passed:>9,} of {self.examined:,} groups"
         yield (
-            f"  Plain Anatomy with l = {r}, for comparison, under {beside}: {self.plain_breach:.2%} of the records in "
-            f"groups that exceed it; largest belief {self.plain_worst:.4f}."
+            f"  Plain Anatomy with l = {r}, for comparison, under {beside}: {share(self.plain_breach, 2)} of the "
+            f"records in groups that exceed it; largest belief {self.plain_worst:.4f}."
         )

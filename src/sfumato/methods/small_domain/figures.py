@@ -12,6 +12,7 @@ from sfumato.claims.single_columns import beliefs
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import SHOWN_VALUES
+from sfumato.show.words import share
 from sfumato.values.arrays import IntArray
 from sfumato.values.mechanism import Mechanism
 
@@ -88,8 +89,8 @@ class PartitionFigures:
         yield from self._alone()
         other, number = self.other, self.other["sub_tables"]
         yield (
-            f"  mean retention: {self.mean_retention:.4%} over sub-tables, {self.record_retention:.4%} over records; "
-            f"plain uniform perturbation of the values that occur: {self.uniform_retention:.4%}"
+            f"  mean retention: {share(self.mean_retention, 4)} over sub-tables, {share(self.record_retention, 4)} "
+            f"over records; plain uniform perturbation of the values that occur: {share(self.uniform_retention, 4)}"
         )
         yield (
             f"  error of one value's estimated share, with confidence {1 - float(Fraction(self.delta)):.4g} (delta = "
@@ -97,8 +98,8 @@ class PartitionFigures:
         )
         yield (
             f"  {'as-published' if assurance == 'proved' else 'proved'}, for comparison: {number:,} sub-table"
-            f"{'' if number == 1 else 's'}, mean retention {other['mean_retention']:.4%} over sub-tables, "
-            f"{other['record_retention']:.4%} over records; bound {other['valid_bound']:.4g}, eps(Part) "
+            f"{'' if number == 1 else 's'}, mean retention {share(other['mean_retention'], 4)} over sub-tables, "
+            f"{share(other['record_retention'], 4)} over records; bound {other['valid_bound']:.4g}, eps(Part) "
             f"{other['published_bound']:.4g}"
         )
 

@@ -18,6 +18,7 @@ from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.small_domain.figures import AloneFigures, PartitionFigures
 from sfumato.methods.small_domain.partition import MINIMUM_SIZE, Block, Partition, partition
+from sfumato.show.words import some
 from sfumato.values.arrays import Assurance, BoolArray
 from sfumato.values.attributes import Schema
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
@@ -25,7 +26,6 @@ from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 from sfumato.values.profile import RARE, Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RhoPrivacy, exact
-from sfumato.values.text import some
 
 
 class SmallDomain(Method):

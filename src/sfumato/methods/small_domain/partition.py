@@ -41,6 +41,7 @@ from sfumato.methods.small_domain.merging import (
     shape_of,
 )
 from sfumato.methods.small_domain.search import WORK, Found, improve
+from sfumato.show.words import share
 from sfumato.values.arrays import Assurance, BoolArray, IntArray
 from sfumato.values.matrix.retention import amplification, uniform_retention
 
@@ -229,8 +230,8 @@ def _bounding_columns(groups: Groups, found: Blocks, rho2: Fraction, statements:
     note = (
         "Each sensitive column is bounded by itself too: "
         f"{len(before):,} sub-tables became {len(after):,}, and the records keep their values with "
-        f"{_mean_retention(after):.4%} on average, not {_mean_retention(before):.4%}. They were merged one by one; a "
-        "better partition may exist."
+        f"{share(_mean_retention(after), 4)} on average, not {share(_mean_retention(before), 4)}. They were merged one "
+        "by one; a better partition may exist."
     )
     return members, [*(note for note in found[1] if "smaller bound" not in note), note]
 

@@ -29,6 +29,7 @@ from sfumato.methods.perturbation import Drawing
 from sfumato.methods.perturbed import Choice, PerturbationFigures
 from sfumato.methods.staircase import effective
 from sfumato.methods.subset.design import best_subset
+from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.bound import of_each, strictest_gamma
@@ -160,14 +161,14 @@ class Subset(Drawing):
             members = matrix.classes == number
             held = float(matrix.holds_truth[members][0])
             told.append(
-                f"{int(members.sum()):,} with gamma {gamma:.4g} ({held:.1%} of their sets hold their own value)"
+                f"{int(members.sum()):,} with gamma {gamma:.4g} ({share(held)} of their sets hold their own value)"
             )
         joined = "" if found.asked <= len(told) else f" ({found.asked:,} are in force; classes are joined downwards)"
         return (
             f"Classes of values{joined}: {'; '.join(told)}. A gamma is worth no more than what those of other "
             "values leave in force.",
             "The cards are some of all the sets that would serve best. At equal counts their error is "
-            f"{found.loss:.2%} above that of all these sets.",
+            f"{share(found.loss, 2)} above that of all these sets.",
         )
 
     def beside(

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.claims.buckets import BucketClaim
 from sfumato.methods.plan import SHOWN_VALUES
+from sfumato.show.words import share
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 
@@ -59,8 +60,8 @@ class SuppressionFigures:
             "frequent"
         )
         yield (
-            f"Suppression: {why}. The variant {claim.variant} withholds {withheld:,} records ({self.share:.2%}); which "
-            "ones of a value is drawn."
+            f"Suppression: {why}. The variant {claim.variant} withholds {withheld:,} records ({share(self.share, 2)}); "
+            "which ones of a value is drawn."
         )
         yield f"  {'variant':14} {'withholds':>11}"
         for name, cost in self.costs.items():
@@ -101,6 +102,6 @@ def _nothing_withheld(domain: SensitiveDomain, counts: IntArray, ell: int) -> st
     tied = f"The most frequent values ({', '.join(first)}) share" if len(first) > 1 else f"{first[0]} has"
     return (
         f"Suppression: no value has more than 1/{ell} of the table, so nothing is withheld. All counts are exact, and "
-        f"which value is the most frequent is public: {tied} {top / int(counts.sum()):.2%}"
+        f"which value is the most frequent is public: {tied} {share(top / int(counts.sum()), 2)}"
         f"{' each' if len(first) > 1 else ''}."
     )

@@ -15,6 +15,7 @@ from sfumato.methods.plan import Figures
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher import toml
+from sfumato.show.words import share
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RhoPrivacy
@@ -161,22 +162,22 @@ class Choice:
     def about_requirement(self) -> Iterator[str]:
         if self.asked is None:
             yield (
-                f"{self.share:.1%} of the records have one value: anyone who guesses it is right that often before "
+                f"{share(self.share)} of the records have one value: anyone who guesses it is right that often before "
                 "they see anything, and no promise about it can be of use. Choose other breaks, so that no bin has "
                 "more than half of the records; or protect rare values only; or choose another column."
             )
             return
         yield (
             "Someone who believes a value of a record with at most rho1 must not believe it with more than rho2 after "
-            f"seeing the release. rho1: the most frequent value has {self.share:.1%}, rounded up. rho2: at most three "
-            "times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS YOUR DECISION."
+            f"seeing the release. rho1: the most frequent value has {share(self.share)}, rounded up. rho2: at most "
+            "three times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS YOUR DECISION."
         )
-        if self.made is not None:
+        if self.made is not None and (kept_own := self.made.record_utility) is not None:
             has_sets = any(mechanism.form != "value" for mechanism in self.made.mechanisms)
             kept = "what is published holds the own value of" if has_sets else "the value stays unchanged of"
             yield (
                 f"On this table: odds change by at most the factor {float(amplification(*self.asked)):.3g}, and {kept} "
-                f"{self.made.record_utility:.1%} of the records."
+                f"{share(kept_own)} of the records."
             )
         if self.values > MANY_VALUES:
             yield (
@@ -253,11 +254,11 @@ def _count_error(made: Figures) -> float:
 
 
 def _share_of(made: Figures) -> str | None:
-    return None if made.expected.share is None else f"{made.expected.share:.2%}"
+    return None if made.expected.share is None else f"{share(made.expected.share, 2)}"
 
 
 def _mean_of(made: Figures) -> str | None:
-    return None if made.expected.mean is None else f"{made.expected.mean:.2%}"
+    return None if made.expected.mean is None else f"{share(made.expected.mean, 2)}"
 
 
 # --- round bins -------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ from sfumato.publisher.survey.found import (
 )
 from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.table import Table, check_columns, count_alone, no_progress
-from sfumato.show.numbers import percent
+from sfumato.show.words import percent, share
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
@@ -371,7 +371,7 @@ def _unique(u: Uniqueness, policy: Policy) -> str:
         )
     else:
         why = "someone who knows these finds the record, and only the noise on the sensitive value protects it"
-    alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
+    alone = f"{share(u.unique_share)} of the records are alone with their quasi-identifiers"
     return f"{alone}: {why}. Coarser bins or merged values help."
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.show.numbers import share
 from sfumato.show.screen import Screen
+from sfumato.show.words import listed, of_100, share
 from sfumato.values.attributes import Role
 from sfumato.values.looks import Stop
 from sfumato.values.profile import Uniqueness
-from sfumato.values.text import indented, listed
+from sfumato.values.text import indented
 
 CLEAR_Z = 4.0  # from which on a column is seen to tell of the value
 SHOWN = 12
@@ -235,7 +235,7 @@ def _first(survey: Survey) -> Iterator[str]:
             most = secret.most_frequent[0]
             yield (
                 f"{' / '.join(secret.columns)} has {secret.values:,} values. The most frequent is {_cut(most.value)!r} "
-                f"with {most.records:,} records ({most.share:.1%})."
+                f"with {most.records:,} records ({share(most.share)})."
             )
     if own := next((case for case in survey.feasibility or () if case.from_policy), None):
         yield _own_case(own)
@@ -256,12 +256,13 @@ def _own_case(case: Feasible) -> str:
     if case.reason:
         return f"The policy ({case.method}) cannot be met on this table."
     if case.published_share is not None:
-        return f"The policy ({case.method}) would publish {case.published_share:.0%} of the records, with true values."
+        part = share(case.published_share, 0)
+        return f"The policy ({case.method}) would publish {part} of the records, with true values."
     bars = "with error bars" if case.invertible else "without error bars"
     if case.record_utility is None:
         return f"The policy ({case.method}) lets counts be estimated {bars}."
-    of_100 = f"{100 * case.record_utility:.0f} of 100"
-    kept = f"publish sets of values: {of_100} hold the true one" if case.sets else f"keep {of_100} values true"
+    some = of_100(case.record_utility)
+    kept = f"publish sets of values: {some} hold the true one" if case.sets else f"keep {some} values true"
     return f"The policy ({case.method}) would {kept}. Counts can be estimated {bars}."
 
 
@@ -295,7 +296,7 @@ def _uniqueness(u: Uniqueness) -> list[str]:
         "Uniqueness of the quasi-identifiers, as they would be published",
         indented(f"{u.combinations:,} combinations of {names} in {u.records:,} records."),
         indented(
-            f"{u.unique_records:,} records ({u.unique_share:.2%}) are alone in their combination. The "
+            f"{u.unique_records:,} records ({share(u.unique_share, 2)}) are alone in their combination. The "
             f"smallest group has {u.smallest_group:,}, the median group {u.median_group:g} record(s); half "
             f"of the records are in groups of at most {u.median_record_group:,}."
         ),
@@ -309,13 +310,13 @@ def _sensitive(s: Sensitive) -> list[str]:
     facts += f"; {s.unused:,} of them nobody has" if s.unused else ""
     facts += "; they are in order" if s.ordered else "; they are in no order"
     facts += f"; {s.dropped:,} rows without a value are left out" if s.dropped else ""
-    frequent = [[_cut(v.value), f"{v.records:,}", f"{v.share:.2%}"] for v in s.most_frequent]
+    frequent = [[_cut(v.value), f"{v.records:,}", f"{share(v.share, 2)}"] for v in s.most_frequent]
     return [
         f"Sensitive: {name}",
         indented(facts + "."),
         *_table(["most frequent", "records", "share"], frequent, 1),
         indented(
-            f"The largest share is {s.largest_share:.2%}; entropy {s.entropy:.2f} of 1 (1: all values "
+            f"The largest share is {share(s.largest_share, 2)}; entropy {s.entropy:.2f} of 1 (1: all values "
             "equally frequent)."
         ),
         indented(_eligibility(s)),
@@ -339,8 +340,8 @@ def _prediction(p: Prediction) -> list[str]:
         "Columns that tell the sensitive value",
         indented(
             f"Learned on {p.learned:,} records, tried on {p.tried:,} others: the share of right guesses by "
-            f"one column alone. The most common value alone is right for {p.predictors[0].baseline:.2%}. Bits: what "
-            "the column tells of the value per record, also where it shifts the odds but not the best guess."
+            f"one column alone. The most common value alone is right for {share(p.predictors[0].baseline, 2)}. Bits: "
+            "what the column tells of the value per record, also where it shifts the odds but not the best guess."
         ),
         *_predictors(p, "other"),
         *_predictors(p, "quasi_identifier"),
@@ -355,7 +356,7 @@ def _predictors(p: Prediction, role: str) -> list[str]:
     rows = [
         [
             _cut(x.column),
-            f"{x.hit_rate:.2%}",
+            f"{share(x.hit_rate, 2)}",
             f"{100 * (x.hit_rate - x.baseline):+.2f}",
             f"{x.z:.1f}",
             f"{x.information:.3f}",
@@ -402,8 +403,8 @@ def _errors(errors: Sequence[Off]) -> list[str]:
 
 OFF = {
     "count": ("{:,.0f}", "Count: of one value, typically (the root of the mean square over all values)."),
-    "share": ("{:.2%}", "Share: of the records whose value is at most some value."),
-    "mean": ("{:.2%}", "Mean: of the places in the order, as a part of the range."),
+    "share": ("{share(, 2)}", "Share: of the records whose value is at most some value."),
+    "mean": ("{share(, 2)}", "Mean: of the places in the order, as a part of the range."),
 }
 """How errors are shown, and what they are of."""
 
@@ -455,10 +456,10 @@ def _name(case: Feasible) -> str:
 def _case(case: Feasible) -> list[str]:
     method = case.method + ("" if case.assurance == "proved" else f", {case.assurance}")
     if case.published_share is not None:
-        return [_name(case), method, f"{case.published_share:.1%} in groups", "-", "-", "-"]
+        return [_name(case), method, f"{share(case.published_share)} in groups", "-", "-", "-"]
     if case.retention_low is None or case.retention_high is None:
         return [_name(case), method, "cannot be met", "", "", ""]
-    low, high = f"{case.retention_low:.1%}", f"{case.retention_high:.1%}"
+    low, high = f"{share(case.retention_low)}", f"{share(case.retention_high)}"
     distance = "-" if case.total_variation is None else f"{case.total_variation:.4f}"
     return [
         _name(case),

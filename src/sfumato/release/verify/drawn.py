@@ -16,6 +16,7 @@ import pyarrow as pa
 from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder, connected, quoted, runs_of_columns
 from sfumato.release.manifest import Manifest
+from sfumato.show.words import share
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism, SubTable
@@ -165,7 +166,7 @@ def no_copies(release: ReleaseFolder) -> Iterator[Check]:
     few = dict(_few_values(release, names)) if single else {}
     pairs = len(single) * len(names)
     found = [
-        f"{name!r} is published as it is, and tells {mechanism.domain.name!r} of about {told:.0%} of the records."
+        f"{name!r} is published as it is, and tells {mechanism.domain.name!r} of about {share(told, 0)} of the records."
         for mechanism in single
         for name in _of_the_labels(mechanism, few)
         if (told := _told_by_copy(release, mechanism, name, pairs)) is not None

@@ -19,7 +19,7 @@ from sfumato.analyst.power import Power
 from sfumato.analyst.release import Release
 from sfumato.analyst.uncorrected import at_its_word, has_sets
 from sfumato.show.layout import label, percent
-from sfumato.show.numbers import decimals_of, number, power_figure
+from sfumato.show.words import decimals_of, number, power_figure
 from sfumato.studio.analyst.calls import Call
 from sfumato.studio.web.pictures import Bar, interval_bars
 

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import UsageError
-from sfumato.show.numbers import share
+from sfumato.show.words import share
 from sfumato.studio.desk import work
 from sfumato.studio.desk.compare import COMPARISON
 from sfumato.studio.desk.desk import Desk

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.errors import UsageError
+from sfumato.show.words import share
 from sfumato.studio.desk import work
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
@@ -74,7 +75,7 @@ def _errors(outcomes: Sequence[Outcome]) -> Markup:
     for each in outcomes:
         if each.figures is not None:
             error = each.figures.mean_error
-            bars.append(Bar(each.method, error.mean, error.low, error.high, f"{error.mean:.1%}"))
+            bars.append(Bar(each.method, error.mean, error.low, error.high, f"{share(error.mean)}"))
     return interval_bars(bars, "Mean relative error of the same counts under each method")
 
 

@@ -19,7 +19,7 @@ from sfumato.errors import CannotMeet, PolicyError, SfumatoError, UsageError
 from sfumato.methods import METHODS
 from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
-from sfumato.show.numbers import at_most
+from sfumato.show.words import at_most, of_100
 from sfumato.studio.desk.asking import (
     KINDS,
     Ladder,
@@ -231,7 +231,7 @@ def _cost(made: Plan, counted: Profile) -> tuple[str, ...]:
     found = []
     figures, errors = made.figures, made.figures.standard_error
     if figures.record_utility is not None:
-        found.append(f"{100 * figures.record_utility:.0f} of 100 records stay true.")
+        found.append(f"{of_100(figures.record_utility).capitalize()} records stay true.")
     else:
         found.append("Published values are true; which record of a group has which is hidden.")
     if figures.total_withheld:

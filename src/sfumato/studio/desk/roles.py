@@ -17,6 +17,7 @@ from sfumato.errors import PolicyError, SfumatoError, UsageError
 from sfumato.publisher.policy_rules import ColumnRule
 from sfumato.publisher.survey.found import Findings, Predictor
 from sfumato.publisher.survey.overview import ColumnView, Overview
+from sfumato.show.words import share
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.rules import Fields, Mistake, Rule, changed, problems, shown
 from sfumato.studio.desk.steps import Step, changing, desk_of
@@ -322,9 +323,10 @@ def _found(
 
 
 def _predicts(found: Predictor) -> str:
+    right, without = share(found.hit_rate, 0), share(found.baseline, 0)
     return (
-        f"It gives the secret away: guessing the secret by this column alone is right for {found.hit_rate:.0%} of the "
-        f"people, without it for {found.baseline:.0%}. Leave it out, make it coarser, or choose other as secret too."
+        f"It gives the secret away: guessing the secret by this column alone is right for {right} of the "
+        f"people, without it for {without}. Leave it out, make it coarser, or choose other as secret too."
     )
 
 

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from sfumato.engines.embedded.sources import TEXTS
 from sfumato.errors import UsageError
 from sfumato.publisher.survey.overview import ColumnView
+from sfumato.show.words import share
 from sfumato.studio.desk.desk import Desk
 from sfumato.studio.desk.steps import Step, desk_of
 from sfumato.studio.web.pages import form, go, page
@@ -125,7 +126,7 @@ def _offered(desk: Desk) -> list[Path]:
 
 def _shown(view: ColumnView, rows: int, reasons: dict[str, str]) -> Shown:
     labels, counts = in_bars(view)
-    most = f"{view.values[0]}, {view.counts[0] / max(1, rows):.1%}" if view.how == "values" and view.counts else ""
+    most = f"{view.values[0]}, {share(view.counts[0] / max(1, rows))}" if view.how == "values" and view.counts else ""
     told = "; ".join(f"{label}: {count:,}" for label, count in zip(labels, counts, strict=True))
     picture = columns_picture(counts, f"Rows by {view.name}: {told}") if counts else None
     return Shown(view, picture, most, reasons.get(view.name, ""))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.show.numbers import at_least, at_most, beside_figures, bound, chance, chances, column, percent, share
+from sfumato.show.words import at_least, at_most, beside_figures, bound, chance, chances, column, percent, share
 
 BELIEFS = st.fractions(min_value=Fraction(1, 10**6), max_value=Fraction(999_999, 10**6), max_denominator=10**6)
 

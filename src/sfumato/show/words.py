@@ -1,4 +1,4 @@
-"""Figures as people read them: one rule for all that is printed, drawn or shown on a page.
+"""Figures and lists of names as people read them: one rule for all that is printed, drawn or shown on a page.
 
 - A bound of the policy is exact, as it was written (`bound`): 30%, 1/3 (33.3%).
 - A bound that was computed is rounded so that what is said of it stays true (`at_most`, `at_least`): a belief that may
@@ -8,7 +8,8 @@
 - A chance that a matrix states has two decimals (`chance`), and so has a factor on odds (`factor`).
 - So figures in one column of a table have the same number of decimals.
 - Figures of any size, such as those of a model, have as many decimals as the least of their column needs (`column`).
-- Estimates have as many digits as their errors deserve (`number`).
+- Estimates have as many digits as their errors deserve (`number`); larger counts are powers of ten (`many`).
+- Of many names the first are told, and how many more there are (`named`; `some` quoted; `listed` in hints).
 
 Verdicts compare the exact numbers, never those that are shown.
 """
@@ -16,15 +17,19 @@ Verdicts compare the exact numbers, never those that are shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
-
-
 LARGEST_DENOMINATOR = 20
 """Fractions with a larger one are no bounds that people write."""
+LONGEST_COUNT = 12
+"""Digits beyond which a count says nothing by its digits."""
+MOST_LISTED = 10
+"""Names that a hint lists."""
+MOST_NAMED = 4
+"""Columns or values that a sentence names by themselves."""
 
 
 def share(part: float, decimals: int = 1) -> str:
@@ -65,6 +70,26 @@ def chances(low: float, high: float) -> str:
     """
     least, most = chance(low), chance(high)
     return least if least == most else f"{least} to {most}"
+
+
+def of_100(low: float, high: float | None = None) -> str:
+    """Return a share, or the least and the largest of several, for a sentence in whole numbers.
+
+    >>> of_100(0.556), of_100(0.556, 0.74), of_100(0.9996), of_100(0.74, 0.9996), of_100(1)
+    ('about 56 of 100', 'about 56 to 74 of 100', 'over 99 of 100', '74 to over 99 of 100', '100 of 100')
+    """
+    least, most = (share(part, 0).rstrip("%") for part in (low, low if high is None else high))
+    told = (least if least == most else f"{least} to {most}").replace("<", "under ").replace(">", "over ")
+    return f"{'about ' if told.replace(' to ', '').isdigit() and told not in ('0', '100') else ''}{told} of 100"
+
+
+def many(number: int) -> str:
+    """Return a count as people read it: its digits, or the power of ten that it reaches.
+
+    >>> many(80_040_000), many(3 * 10**25)
+    ('80,040,000', 'about 10^25')
+    """
+    return f"{number:,}" if number < 10**LONGEST_COUNT else f"about 10^{len(str(number)) - 1}"
 
 
 def factor(value: float) -> str:
@@ -176,4 +201,33 @@ def power_figure(name: str, value: float | None) -> str:
     """Return a figure of `Release.power`: a share in percent, a number of records without decimals."""
     if value is None:
         return "-"
-    return f"{value:.2%}" if "share" in name else f"{value:,.0f}"
+    return share(value, 2) if "share" in name else f"{value:,.0f}"
+
+
+# --- lists of names ------------------------------------------------------------------------------------------------
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first names of a list.
+
+    >>> listed("abcdefghijklm")
+    'a, b, c, d, e, f, g, h, i, j, ...'
+    """
+    every = list(names)
+    return ", ".join(every[:MOST_LISTED]) + (", ..." if len(every) > MOST_LISTED else "")
+
+
+def named(names: Sequence[str], last: str = "and") -> str:
+    """Return a list of names as people say it; of many the first ones.
+
+    >>> named(["age", "sex", "region"]), named("abcdef"), named(["flu", "HIV"], "or")
+    ('age, sex and region', 'a, b, c and 3 more', 'flu or HIV')
+    """
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[: MOST_NAMED - 1])} {last} {len(names) - MOST_NAMED + 1:,} more"
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def some(names: list[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
