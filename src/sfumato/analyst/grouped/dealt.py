@@ -188,7 +188,7 @@ def _read(opened: _Opened) -> Dealt:
     domain = release.manifest.domain
     rows, stratum, mixed = _strata(release, groups)
     with connected(release) as connection:
-        parts = list(_parts(connection, groups, domain, stratum))
+        parts = list(_parts(connection, groups, domain, rows, stratum))
     if not parts:
         raise ReleaseError(
             f"The release {str(release.folder)!r} has an empty table of groups.",
@@ -210,7 +210,7 @@ def _strata(release: CountedRelease, groups: GroupsPart) -> tuple[IntArray, IntA
     names = groups.dealt_within if is_told else ()
     asked = Counting((quoted(groups.group_column), *map(quoted, names)), (("count(*)", "sum"),))
     group, *cells, rows = fetched(release, asked, "").columns
-    place = _numbers(group.combine_chunks()) - 1
+    place = whole_numbers(group.combine_chunks()) - 1
     if place.size == 0 or place.min() < 0 or place.max() >= groups.number:
         raise _other_groups()
     cell = distinct([key_of(name, column) for name, column in zip(names, cells, strict=True)], place.size)[1]
@@ -223,7 +223,9 @@ def _strata(release: CountedRelease, groups: GroupsPart) -> tuple[IntArray, IntA
     return counts, stratum, mixed if (stratum == mixed).any() else None
 
 
-def _parts(connection: Any, groups: GroupsPart, domain: SensitiveDomain, stratum: IntArray) -> Iterator[Kinds]:
+def _parts(
+    connection: Any, groups: GroupsPart, domain: SensitiveDomain, rows: IntArray, stratum: IntArray
+) -> Iterator[Kinds]:
     """Yield the kinds of groups in parts of their table; a group that a batch cuts in two comes with the next one."""
     names = [groups.group_column, *domain.names, groups.count_column]
     query = f"SELECT {', '.join(map(quoted, names))} FROM compositions"
@@ -233,32 +235,34 @@ def _parts(connection: Any, groups: GroupsPart, domain: SensitiveDomain, stratum
         end = int(np.searchsorted(lines[0], lines[0, -1])) if lines.size else 0
         rest = lines[:, end:]
         if end:
-            yield _kinds(lines[:, :end], first, stratum)
+            yield _kinds(lines[:, :end], first, rows, stratum)
             first = int(rest[0, 0])
     if rest.size:
-        yield _kinds(rest, first, stratum)
+        yield _kinds(rest, first, rows, stratum)
 
 
 def _codes(columns: Sequence[Any], domain: SensitiveDomain) -> IntArray:
     """Return group (from 0), value and count of each line."""
     group, *parts, count = columns
     value = domain.join([part_codes(domain, k, part).astype(np.int32) for k, part in enumerate(parts)])
-    return np.stack([_numbers(group) - 1, value, _numbers(count)])
+    return np.stack([whole_numbers(group) - 1, value, whole_numbers(count)])
 
 
-def _numbers(column: Any) -> IntArray:
+def whole_numbers(column: Any) -> IntArray:
     """Return the groups or counts of a column; raise if these are none."""
     if column.null_count or not pa.types.is_integer(column.type):
         raise changed(f"groups or counts that are missing, or are {column.type} and no whole numbers")
     return np.asarray(column).astype(np.int64)
 
 
-def _kinds(lines: IntArray, first: int, stratum: IntArray) -> Kinds:
+def _kinds(lines: IntArray, first: int, rows: IntArray, stratum: IntArray) -> Kinds:
     """Return the kinds of some groups, the first of which is known."""
     group, value, count = lines
     step = np.diff(group, prepend=first)
     if group[0] != first or ((step != 0) & (step != 1)).any() or group[-1] >= stratum.size or count.min() < 1:
         raise changed("groups that are not numbered from 1 in their order, or without records")
+    if (count > rows[group]).any():
+        raise _other_groups()
     if not (np.diff(value)[step[1:] == 0] > 0).all():
         order = np.lexsort((value, group))
         group, value, count = lines[:, order]

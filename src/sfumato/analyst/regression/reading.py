@@ -20,7 +20,7 @@ from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.ask.survey import text_of
 from sfumato.analyst.counting.counts import Counting
 from sfumato.analyst.counting.tally import Truths, changed, numbers_in, places_of_rows
-from sfumato.analyst.grouped.dealt import Dealt, dealt
+from sfumato.analyst.grouped.dealt import Dealt, dealt, whole_numbers
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.analyst.regression.buckets import dealt_weights
 from sfumato.analyst.regression.design import Column
@@ -183,7 +183,7 @@ def rows_of(model: Model, table: Any) -> Rows:
     """Return an Arrow table of what `Asked` asks for as arrays."""
     columns, together, stratum = iter(table.columns), None, None
     if model.in_buckets:
-        together = np.asarray(next(columns).combine_chunks()).astype(np.int64) - 1
+        together = whole_numbers(next(columns).combine_chunks()) - 1
     elif model.cluster:
         stratum = model.survey.codes(next(columns)) if model.survey else None
         together = _clusters(next(columns), stratum)

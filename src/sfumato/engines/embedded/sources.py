@@ -119,6 +119,11 @@ class ParquetSource:
         self._coded = [f.name for f in schemas[0] if is_text(f.type) and all(f.name in each for each in small)]
         with _readable(description):
             self._schema = self._open(self.files[0]).schema_arrow
+        if self._schema.names != self.names:
+            raise TableError(
+                f"{self.files[0].name!r} names its columns twice, and not alike: in its schema and in a note to readers.",
+                "It was changed or damaged. Write it anew from where it came from.",
+            )
 
     def _open(self, file: Path) -> pq.ParquetFile:
         # streaming column chunks in small buffers keeps memory independent of the size of the row groups
