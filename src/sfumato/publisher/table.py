@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import pyarrow as pa
 from sfumato.engines.base import RESERVED, Engine, RecordKey, Rows, Source
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.engine import EmbeddedEngine, watched_numbers
-from sfumato.engines.embedded.sources import is_frame, open_source
+from sfumato.engines.embedded.sources import check_once, is_frame, open_source
 from sfumato.engines.rows.encoding import fitted
 from sfumato.engines.rows.looking import no_number
 from sfumato.engines.spark.source import SparkSource, open_frame
@@ -160,9 +159,7 @@ def _opened(source: Source, policy: Policy, engine: Engine) -> Table:
 
 def check_columns(stated: Sequence[str], present: Sequence[str]) -> None:
     """Raise unless the table has exactly the stated columns, each once."""
-    twice = sorted(name for name, number in Counter(present).items() if number > 1)
-    if twice:
-        raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
+    check_once(present)  # of tables of Spark, too
     if unnamed := [i for i, name in enumerate(present, start=1) if not name.strip()]:
         raise TableError(f"Column {unnamed[0]} of the table has no name.", "Name it in the first line of the file.")
     in_policy, in_table = set(stated), set(present)

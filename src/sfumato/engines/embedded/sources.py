@@ -6,6 +6,7 @@ CSV is read as text: 007 stays 007. Strings are read as dictionaries where the f
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,19 @@ LARGEST_DICTIONARY = 1 << 19
 
 def open_source(table: Any, rule: InputRule | None = None) -> Source:
     """Return a source for a path or for any object with `__arrow_c_stream__` (pandas, polars, DuckDB, pyarrow)."""
+    source = _opened(table, rule)
+    check_once(source.names)
+    return source
+
+
+def check_once(names: Sequence[str]) -> None:
+    """Raise if two columns have one name: neither could be asked for."""
+    if twice := sorted(name for name, number in Counter(names).items() if number > 1):
+        listed = ", ".join(map(repr, twice))
+        raise TableError(f"The table has a column more than once: {listed}.", "Rename or drop one.")
+
+
+def _opened(table: Any, rule: InputRule | None) -> Source:
     if hasattr(table, "__arrow_c_stream__"):
         return ArrowSource(table)
     if not isinstance(table, str | Path):
@@ -119,11 +133,6 @@ class ParquetSource:
         self._coded = [f.name for f in schemas[0] if is_text(f.type) and all(f.name in each for each in small)]
         with _readable(description):
             self._schema = self._open(self.files[0]).schema_arrow
-        if self._schema.names != self.names:
-            raise TableError(
-                f"{self.files[0].name!r} names its columns twice, and not alike: in its schema and in a note to readers.",
-                "It was changed or damaged. Write it anew from where it came from.",
-            )
 
     def _open(self, file: Path) -> pq.ParquetFile:
         # streaming column chunks in small buffers keeps memory independent of the size of the row groups
