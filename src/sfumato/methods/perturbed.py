@@ -276,6 +276,7 @@ class PerturbationFigures(Figures):
         """Raise unless every matrix keeps its bounds, and the sub-tables theirs."""
         if self.counts.size != self.domain.size or self.counts.min() < 0 or self.rows != plan.rows:
             raise PlanMismatch("The plan's numbers of records do not make up its table.", "Plan again.")
+        _ = self.mechanism.published  # raises where two cards would be written alike
         if self.mechanism.label not in (None, LABEL if self.partition else None):
             raise PlanMismatch(f"The plan names {self.mechanism.label!r} as the column of sub-tables.", "Plan again.")
         if self.partition is not None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.claim import BOTH, UPWARD, Card, Claim, Guarantee, Scope, Shape, card_of, known_columns, why_of
@@ -153,6 +153,13 @@ class DomainPart(Part):
         "value is in no order. Left out where it does not.",
         exclude_if=_is_false,  # the manifest of a column without an order is as before
     )
+
+    @field_validator("values")
+    @classmethod
+    def _has_one_type(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len({type(value) for value in values} - {type(None)}) > 1:
+            raise ValueError("values of a column have one type: all are texts, or whole numbers, or true and false")
+        return values
 
 
 class Noise(Part):

@@ -284,6 +284,6 @@ def _readable(description: str, hint: str = "The file is damaged or not of its k
     """Turn what Arrow says of a broken file, or of an odd table, into an error of ours."""
     try:
         yield
-    except (pa.ArrowException, OSError) as problem:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:  # a name may be no text
         first = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(". ")
         raise TableError(f"{description!r} cannot be read: {first}.", hint) from None
