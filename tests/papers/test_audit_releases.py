@@ -192,7 +192,7 @@ def test_the_guesser_is_above_1_l_on_a_release_as_published(tmp_path: Path) -> N
     assert guesser.worst >= guesser.mean  # over the same releases
     assert guesser.exposed[0].risk == guesser.worst
     assert "Stops after as many of 1, 3, 10, 30 or 100 steps as guess most people right" in guesser.assumption
-    assert "The best guesser, who knows the true table, is right for 0.42: nobody" in guesser.remark
+    assert "The best guesser, who knows the true table, is right for 42%: nobody" in guesser.remark
 
 
 def test_esgro_at_l_3(real_data: Data, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_known_members_move_anatomy_and_no_randomized_release(clinic: pa.Table, 
     anatomy = make_policy(CLINIC_ROLES, "l = 2", "anatomy")
     (moved,) = by(audited(clinic, anatomy, tmp_path / "a"), "corruption")
     assert (moved.verdict, moved.stated, moved.worst) == ("not covered by the guarantee", 0.5, 1)
-    assert "With no member known the largest belief is 0.5." in moved.remark
+    assert "With no member known the largest belief is 50%." in moved.remark
     # nobody is known among shuffled rows without quasi-identifiers
     in_no_order = T.take(np.random.default_rng(1).permutation(T.num_rows))
     kept = make_policy(
