@@ -53,6 +53,18 @@ def test_one_database_serves_many_questions(tmp_path: Path, connects: list[int])
     assert len(connects) == 1
 
 
+def test_one_that_was_asked_often_is_opened_anew(
+    tmp_path: Path, connects: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database holds some memory of each question: a process that asks for days must not grow."""
+    path = written(tmp_path / "a.parquet", [1, 2])
+    set_constants(monkeypatch, "sfumato.release", MOST_ASKED=3)
+    with opened(path) as busy:
+        assert [total(path) for _ in range(7)] == [3] * 7
+        assert busy.sql("SELECT max(a) FROM v").fetchall() == [(2,)]  # which was asked of one that was let go
+    assert len(connects) == 3
+
+
 def test_the_last_few_are_kept(tmp_path: Path, connects: list[int]) -> None:
     paths = [written(tmp_path / f"{k}.parquet", [k]) for k in range(KEPT + 1)]
     assert [total(path) for path in (*paths, *paths)] == [*range(KEPT + 1)] * 2

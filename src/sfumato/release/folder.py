@@ -56,6 +56,8 @@ SMALL = 1_000_000
 """Rows of a release whose database stays open between questions."""
 KEPT = 4
 """Databases that stay open."""
+MOST_ASKED = 500
+"""Questions after which one is opened anew: it holds some of the memory of each, about a kilobyte."""
 MEMORY = "4GB"
 """What a database may take for a question."""
 BROKEN = (duckdb.FatalException, duckdb.InternalException)
@@ -469,18 +471,29 @@ def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | Non
     return database
 
 
-_databases: dict[tuple[Any, ...], Any] = {}
+@dataclass
+class _Kept:
+    """A database that stays open, and how often it was asked."""
+
+    database: Any
+    asked: int = 0
+
+
+_databases: dict[tuple[Any, ...], _Kept] = {}
 """Those that stay open, the one that was asked last at the end."""
 
 
 def _kept(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: object) -> Any:
     """Return an open database of this process. `stamps` tell whether files are still the same."""
     key = (allowed, views, threads, stamps)
-    found = _databases.pop(key, None) or _opened(allowed, views, threads)
+    found = _databases.pop(key, None)
+    if found is None or found.asked >= MOST_ASKED:
+        found = _Kept(_opened(allowed, views, threads))
+    found.asked += 1
     _databases[key] = found
     while len(_databases) > KEPT:
         _databases.pop(next(iter(_databases)), None)
-    return found
+    return found.database
 
 
 def _leave_to_parent() -> None:
@@ -489,8 +502,8 @@ def _leave_to_parent() -> None:
     A child has not the threads of its parent's databases: to ask one, and to close one, would wait for these forever.
     Most are closed before the fork; another thread may have opened one since.
     """
-    for database in _databases.values():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))  # so that it is never closed
+    for kept in _databases.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept.database))  # so that it is never closed
     _databases.clear()
 
 
