@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
@@ -154,6 +155,7 @@ class ParquetSource:
             with _readable(str(path)):
                 file, start = self._open(path), 0
                 for rows in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                    _check_dictionaries(rows)
                     yield Stretch(number, start, rows)
                     start += rows.num_rows
                     del rows  # else it lives on while the next one is read
@@ -271,6 +273,15 @@ def _small_dictionaries(footer: Any) -> set[str]:
     for group in map(footer.row_group, range(footer.num_row_groups)):
         small = {k for k in small if _is_small(group.column(k))}
     return {paths[k] for k in small}
+
+
+def _check_dictionaries(rows: Any) -> None:
+    """Raise if a value is none of its dictionary, which Arrow does not look at when it reads a damaged file."""
+    for column in rows.columns:
+        if pa.types.is_dictionary(column.type) and column.null_count < len(column):
+            ends = pc.min_max(column.indices)
+            if ends["min"].as_py() < 0 or ends["max"].as_py() >= len(column.dictionary):
+                raise pa.ArrowInvalid("a value is none of its dictionary")
 
 
 def _is_small(chunk: Any) -> bool:
