@@ -45,6 +45,11 @@ def is_check(finding: Record) -> bool:
     return bool(finding["scale"] == "chance")
 
 
+def repeats(finding: Record) -> bool:
+    """Whether it is of draws that come back by a record key, as stated: chance need not explain that."""
+    return is_check(finding) and finding["promised"] is None
+
+
 def sizes(named: Sequence[tuple[str, Record]]) -> Block:
     columns = ["attacker", "verdict", "worst risk", "its own bound", "nearest to its bound", "mean risk", "at risk"]
     rows: list[list[str | Badge]] = [
