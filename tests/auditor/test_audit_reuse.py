@@ -15,7 +15,7 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.first_screen import first_screen
 from sfumato.auditor.record import Audit, Earlier
-from sfumato.auditor.report.page import Ticks
+from sfumato.auditor.report.page import Ticks, html_of
 from sfumato.auditor.report.reporting import private_page
 from sfumato.engines.base import RecordKey
 from sfumato.errors import UsageError
@@ -154,6 +154,9 @@ def test_a_record_key_is_told_in_full_and_is_no_test_that_found_nothing(tmp_path
     found = audited(policy(KEYED), second, first)
     (repeated,) = found.as_stated
     assert (repeated.attacker, repeated in found.checks) == ("reuse", False)
+    page = html_of(private_page(second, found.to_dict()))
+    assert "The record key repeats draws of the earlier release, as stated" in page
+    assert "Nothing. The record key need not leave it to chance" in page
     told = found.explain()
     assert f"Chance allows at most {100 * (repeated.stated or 0):.1f}%. The record key need not leave it" in told
     assert f"{len(found.checks)} tests found nothing beyond chance" in screen(found, second)
@@ -212,3 +215,19 @@ def test_groups_have_an_earlier_release_too(tmp_path: Path) -> None:
     assert "published once" not in told
     with pytest.raises(UsageError, match="earlier release is the audited one"):
         audited(asked, second, second)
+
+
+@pytest.mark.parametrize(
+    ("method", "requirement"),
+    [("small-domain", "rho1 = 0.45\nrho2 = 0.7"), ("subset", "gamma = 4"), ("randomized-response", "risk_limit = 0.6")],
+)
+def test_every_kind_of_release_says_whether_the_earlier_one_was_made_alike(
+    method: str, requirement: str, tmp_path: Path
+) -> None:
+    asked = policy(method=method, requirement=requirement)
+    first, second = (released(people(), asked, folder=tmp_path / str(s), seed=s) for s in (1, 2))
+    found = audited(asked, second, first)
+    assert found.earlier is not None
+    assert found.earlier.made_alike or method == "small-domain"  # where each deal has matrices of its own
+    assert "Two releases this one and the earlier one together are not covered." in screen(found, second)
+    assert found.explain()

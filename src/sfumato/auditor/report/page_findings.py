@@ -137,7 +137,7 @@ def card(name: str, finding: Record) -> Card:
         ("Asks", finding["question"]),
         ("Knows", finding["assumption"]),
         ("Measured", _measured(finding)),
-        ("Chance allows" if is_check(finding) else "Promised", _promised(finding)),
+        ("Promised" if finding["promised"] is None or not is_check(finding) else "Chance allows", _promised(finding)),
         ("Nearest to its bound", _nearest(finding["nearest"]) if finding["nearest"] else ""),
         ("At risk", "No record: none is beyond its own bound." if kept else ""),
         ("Remark", finding["remark"]),
