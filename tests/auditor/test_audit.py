@@ -45,7 +45,7 @@ METHODS = {
 KEYS = {
     "audit_version", "created", "software", "release_id", "published", "method", "assurance", "guarantee", "rows",
     "published_rows", "shuffled", "seed", "worst_verdict", "holds", "findings", "not_applicable",
-    "not_measured", "utility", "seconds", "notes",
+    "not_measured", "utility", "seconds", "notes", "earlier",
 }  # fmt: skip
 
 

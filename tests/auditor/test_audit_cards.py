@@ -195,7 +195,7 @@ def test_who_could_not_be_measured_is_a_group_of_its_own_and_counted_as_not_cove
     assert [each.attacker for each in found.not_measured] == ["composition"]
     screen = first_screen(found, release.manifest).text(120)
     assert "of whom 1 could not be measured" in screen
-    assert "Not measured  composition (knows how many records" in screen
+    assert "Not measured  composition: it is computed for matrices that keep a value" in screen
     assert screen.count("posterior: starts from") == 1
     assert "posterior, falling: " in screen
     assert "Not measured, so count these as not covered:" in found.explain()

@@ -13,6 +13,10 @@ import pytest
 import sfumato as sf
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
+from sfumato.auditor.first_screen import first_screen
+from sfumato.auditor.record import Audit, Earlier
+from sfumato.auditor.report.page import Ticks, html_of
+from sfumato.auditor.report.reporting import private_page
 from sfumato.engines.base import RecordKey
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
@@ -126,3 +130,104 @@ def test_a_pseudonym_links_where_quasi_identifiers_changed(tmp_path: Path) -> No
     (found,), _ = reuse(older, asked, second, first)
     assert (found.records, found.worst) == (600, 1.0)
     assert "rows by id," in found.assumption
+
+
+# --- what is told of two releases -------------------------------------------------------------------------------------
+
+
+def keyed_twice(tmp_path: Path) -> tuple[Release, Release]:
+    first, second = (released(people(), policy(KEYED), folder=tmp_path / n, key=KEY, shuffle=True) for n in "ab")
+    return first, second
+
+
+def audited(asked: Policy, release: Release, earlier: Release | None = None) -> Audit:
+    return sf.audit(sf.scan(people(), asked), release, earlier=earlier, seed=1)
+
+
+def screen(found: Audit, release: Release) -> str:
+    return " ".join(first_screen(found, release.manifest).text(110).split())
+
+
+def test_a_record_key_is_told_in_full_and_is_no_test_that_found_nothing(tmp_path: Path) -> None:
+    """Its finding has no promise: the details stopped there with an AssertionError."""
+    first, second = keyed_twice(tmp_path)
+    found = audited(policy(KEYED), second, first)
+    (repeated,) = found.as_stated
+    assert (repeated.attacker, repeated in found.checks) == ("reuse", False)
+    page = html_of(private_page(second, found.to_dict()))
+    assert "The record key repeats draws of the earlier release, as stated" in page
+    assert "Nothing. The record key need not leave it to chance" in page
+    told = found.explain()
+    assert f"Chance allows at most {100 * (repeated.stated or 0):.1f}%. The record key need not leave it" in told
+    assert f"{len(found.checks)} tests found nothing beyond chance" in screen(found, second)
+
+
+def test_the_first_screen_tells_what_two_releases_reach(tmp_path: Path) -> None:
+    first, second = keyed_twice(tmp_path)
+    alone, both = audited(policy(KEYED), second), audited(policy(KEYED), second, first)
+    assert both.earlier == Earlier(first.manifest.release_id, made_alike=True)
+    assert both.to_dict()["earlier"] == {"release_id": first.manifest.release_id, "made_alike": True}
+    told = screen(both, second)
+    assert (
+        "Two releases this one and the earlier one together are not covered. The record key repeats draws: 100%" in told
+    )
+    assert "Someone with both gets to 100% (published different), and from " in told
+    assert "published once" not in told
+    assert "Not given register (--external): not tried." in told
+    assert alone.earlier is None
+    told = screen(alone, second)
+    assert "averaging, published different (sees a second release of the same table) gets to 100% (" in told
+    assert "Acceptable if these people are published once." in told
+    assert "Not given earlier release (--earlier), register (--external): not tried." in told
+
+
+def test_an_earlier_release_with_fresh_noise_adds_up_also_beside_a_record_key(tmp_path: Path) -> None:
+    """What a record key tells is not about it: gamma 4 twice, from 1/5 to 4/5 and no further."""
+    first = released(people(), policy(), folder=tmp_path / "fresh", shuffle=True)
+    second = released(people(), policy(KEYED), folder=tmp_path / "keyed", key=KEY, shuffle=True)
+    found = audited(policy(KEYED), second, first)
+    assert found.earlier is not None
+    assert not found.earlier.made_alike
+    (averaged,) = [each for each in found.findings if each.attacker == "averaging"]
+    assert averaged.about == ""
+    told = screen(found, second)
+    assert "Nothing shows that random words were used twice. Someone with two releases made like this one" in told
+
+
+def test_the_decision_sheet_does_not_offer_that_people_are_published_once(tmp_path: Path) -> None:
+    first, second = keyed_twice(tmp_path)
+    once, again = "These people are published once.", "These people may be published a second time, with what both"
+    for earlier, wanted, other in ((None, once, again), (first, again, once)):
+        found = audited(policy(KEYED), second, earlier).to_dict()
+        page = private_page(second, found, sf.scan(people(), policy(KEYED)))
+        items = [item for block in page.sections[0].blocks if isinstance(block, Ticks) for item in block.items]
+        assert any(item.startswith(wanted) for item in items)
+        assert not any(item.startswith(other) for item in items)
+
+
+def test_groups_have_an_earlier_release_too(tmp_path: Path) -> None:
+    """Their words are not compared, and the earlier release is not left out of what is told."""
+    asked = policy(method="anatomy", requirement="l = 2")
+    first, second = (released(people(), asked, folder=tmp_path / str(s), seed=s) for s in (1, 2))
+    found = audited(asked, second, first)
+    told = screen(found, second)
+    assert "together are not covered. Someone with both gets from" in told
+    assert "published once" not in told
+    with pytest.raises(UsageError, match="earlier release is the audited one"):
+        audited(asked, second, second)
+
+
+@pytest.mark.parametrize(
+    ("method", "requirement"),
+    [("small-domain", "rho1 = 0.45\nrho2 = 0.7"), ("subset", "gamma = 4"), ("randomized-response", "risk_limit = 0.6")],
+)
+def test_every_kind_of_release_says_whether_the_earlier_one_was_made_alike(
+    method: str, requirement: str, tmp_path: Path
+) -> None:
+    asked = policy(method=method, requirement=requirement)
+    first, second = (released(people(), asked, folder=tmp_path / str(s), seed=s) for s in (1, 2))
+    found = audited(asked, second, first)
+    assert found.earlier is not None
+    assert found.earlier.made_alike or method == "small-domain"  # where each deal has matrices of its own
+    assert "Two releases this one and the earlier one together are not covered." in screen(found, second)
+    assert found.explain()

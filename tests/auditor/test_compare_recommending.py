@@ -74,6 +74,21 @@ def test_where_errors_overlap_there_is_no_winner() -> None:
     assert "plateau" not in found.sentences[0]
 
 
+def test_the_bound_is_named_with_the_method() -> None:
+    """Of several that the data do not tell apart each has its own, unless it is the same."""
+    one, other = (
+        replace(outcome(name, "one stated prior", GROUPS, 0.1, 0.14), bound=bound)
+        for name, bound in (("robust-anatomy", "r = 2 (so much)"), ("anatomy", "l = 2 (so much)"))
+    )
+    told = advice(one, other)
+    assert "take robust-anatomy with r = 2 (so much) or anatomy with l = 2 (so much): about ±12%" in told.sentences[0]
+    assert told.choices[0].bounds == ("r = 2 (so much)", "l = 2 (so much)")
+    alike = advice(one, replace(other, bound=one.bound))
+    assert "take robust-anatomy or anatomy with r = 2 (so much): about ±12%" in alike.sentences[0]
+    bad = replace(outcome("subset", "any prior", SETS, 0.5, 0.5), bound="your policy's bound")
+    assert "The nearest: subset with your policy's bound, ±50%." in advice(one, bad).sentences[0]
+
+
 def test_one_release_names_no_winner() -> None:
     found = advice(outcome("uniform", "any prior", VALUES, 0.1, 0.1), asked=replace(ASKED, repeat=1))
     assert "take" not in found.sentences[0]
@@ -183,7 +198,11 @@ def test_the_first_screen_has_at_most_25_lines(worst: float) -> None:
         for k in range(2)
     ]
     refused = [replace(each, figures=None, reason="It is too small. " * 40) for each in several]
-    for outcomes in (several, several[:1], refused, [*several, *refused]):
+    bounded = [
+        replace(each, bound=f"r = {k} (no value of anybody surer than 50%; {'more ' * 20})")
+        for k, each in enumerate(several)
+    ]
+    for outcomes in (several, several[:1], refused, [*several, *refused], bounded):
         screen = compared(*outcomes).explain()
         assert len(screen.splitlines()) <= 25
         assert max(map(len, screen.splitlines())) <= 120

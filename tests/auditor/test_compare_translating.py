@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sfumato.auditor.compare.bounds import OWN_BOUND
 from sfumato.auditor.compare.translating import (
     GENERALIZATION,
     POINTS,
@@ -153,3 +154,46 @@ def test_the_least_l_within_a_limit(limit: str, l: int) -> None:  # noqa: E741
     found = diversity(Fraction(limit))
     assert found == l
     assert Fraction(1, found) <= Fraction(limit)
+
+
+# --- the bound in words -----------------------------------------------------------------------------------------------
+
+VALUES = """rho1 = 0.3
+rho2 = 0.7
+values = [{ value = "HIV", rho1 = "1/10", rho2 = "1/4" }, { value = "gout", rho1 = "1/10", rho2 = 0.6 },
+          { prefix = "flu", gamma = 3 }]"""
+
+
+def bounds(requirement: str, method: str, limit: Fraction) -> dict[str, str]:
+    policy = make_policy(ROLES, requirement, method)
+    return {each.name: each.bound for each in translations(policy, TABLE, limit)}
+
+
+def test_a_bound_that_is_not_the_policys_own_is_told_with_what_the_policy_asks_for() -> None:
+    found = bounds(VALUES, "fine-grain", Fraction(7, 10))
+    assert found["fine-grain"] == found["uniform"] == found["subset"] == OWN_BOUND
+    less = "your policy asks for 25% for HIV, and {}a bound on the odds of flu..."
+    half = less.format("")
+    assert found["robust-anatomy"] == (
+        f"r = 2 (no value of anybody surer than 50%; {half}), against those who know sex"
+    )
+    assert found["anatomy"] == f"l = 2 (no value of anybody surer than 50%; {half})"
+    loose = less.format("60% for gout, and ")
+    assert found["randomized-response (both)"] == f"risk_limit = 0.7 (no value of a row surer than 70%; {loose})"
+    sure = "nobody at most 25% sure of a value gets above 70%"
+    assert found["small-domain"] == f"rho1 = 0.25 and rho2 = 0.7 ({sure}; {loose})"
+    assert found[GENERALIZATION] == "entropy l = 2, which bounds no belief"
+
+
+def test_a_bound_that_is_as_strict_needs_no_more_words() -> None:
+    found = bounds("rho1 = 0.2\nrho2 = 0.4", "uniform", Fraction(2, 5))
+    assert found["anatomy"] == "l = 3 (no value of anybody surer than 33.3%)"
+    assert bounds("l = 3", "anatomy", Fraction(1, 3))["anatomy"] == OWN_BOUND
+
+
+def test_bounds_of_odds_and_of_groups_are_told_too() -> None:
+    odds = bounds("gamma = 3", "uniform", Fraction(1, 2))["anatomy"]
+    assert odds == "l = 2 (no value of anybody surer than 50%; your policy bounds how far odds may change)"
+    groups = 'risk_limit = 0.5\ngroups = [{ where = { sex = ["F", "M"] }, l = 5 }]'
+    found = bounds(groups, "randomized-response", Fraction(1, 2))["anatomy"]
+    assert found == "l = 2 (no value of anybody surer than 50%; your policy asks for 20% for sex = F or M)"

@@ -17,6 +17,7 @@ from sfumato.claims.odds import assumed, equal_twice, own_factor, with_fresh_noi
 from sfumato.methods import plan
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.small_domain.method import uniform_matrix
+from sfumato.methods.subset.method import deck_of
 from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.randomness import SecretKey
@@ -145,6 +146,49 @@ def test_t3_equal_twice_is_the_largest_factor_of_any_statement_on_one_value(rete
         else:
             assert max(f for f in found if f is not None) == equal_twice(matrix)
             assert None not in found
+
+
+def subsets(gamma: int, m: int, k: int) -> Matrix:
+    """P[card][x] of all sets of k values, not rounded to integers."""
+    cards = list(itertools.combinations(range(m), k))
+    off = Fraction(m, len(cards) * (m - k + gamma * k))
+    return [[gamma * off if x in card else off for x in range(m)] for card in cards]
+
+
+@pytest.mark.parametrize(("gamma", "m", "k"), [(3, 12, 3), (3, 6, 2), (2, 5, 2), (9, 4, 1)])
+def test_t3_sets_twice_are_gamma_times_the_cards(gamma: int, m: int, k: int) -> None:
+    """A value that stays is on the card, two others are off it: gamma K (m - k + gamma k) / m; uniform with k = 1."""
+    p = subsets(gamma, m, k)
+    assert all(sum(row[x] for row in p) == 1 for x in range(m))
+    told = Fraction(gamma * len(p) * (m - k + gamma * k), m)
+    for when in (0, 1):
+        found = odds_factor(by_value(p), equal_pairs(len(p)), all_pairs(m), lambda x, w=when: x[w] == 0)
+        assert found == told
+    different = [y for y in all_pairs(len(p)) if y[0] != y[1]]
+    assert odds_factor(by_value(p), different[:50], all_pairs(m), lambda x: x[0] == 0) is None
+    assert k > 1 or told == gamma * (m - 1 + gamma)
+
+
+@pytest.mark.parametrize(("gamma", "m", "k"), [(3, 12, 3), (3, 6, 2), (2, 5, 2)])
+def test_t3_the_factor_of_a_deck_is_that_of_its_cards(gamma: int, m: int, k: int) -> None:
+    """On the integers; and with the number of cards that the deck has, the formula of the documentation."""
+    deck = deck_of(m, k, Fraction(gamma))
+    exact = [[Fraction(deck.weight(card, x), WORDS) for x in range(m)] for card in range(deck.outputs)]
+    found = odds_factor(by_value(exact), equal_pairs(deck.outputs), all_pairs(m), lambda x: x[0] == 0)
+    assert found == equal_twice(deck)
+    assert float(found or 0) == pytest.approx(gamma * deck.outputs * (m - k + gamma * k) / m)
+
+
+def test_t3_a_plan_of_sets_prints_the_factor_of_the_page(tmp_path: Path) -> None:
+    """12 values, gamma 3: 220 cards of 3 values, and 990. The same sets come back with the record key."""
+    names = [f"d{k}" for k in range(12)]
+    rows = pa.table({"name": [f"p{k}" for k in range(240)], "disease": names * 20})
+    roles = {"name": "identifier", "disease": f"sensitive; domain = {names}"}
+    policy = make_policy(roles, "gamma = 3", "subset", extra=KEYED)
+    assert any("by up to the factor 990," in note for note in planned(scan(rows, policy)).notes)
+    key = SecretKey(bytes(range(32)), kept=True)
+    first, second = (released(rows, policy, folder=tmp_path / n, key=key).to_arrow().to_pylist() for n in "ab")
+    assert sorted(map(str, first)) == sorted(map(str, second))
 
 
 @pytest.mark.parametrize(("low", "high"), [("9/10", "99/100"), ("1/2", "3/4"), ("0", "1/2"), ("2/5", "2/5")])

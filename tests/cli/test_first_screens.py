@@ -202,3 +202,15 @@ def test_an_audit_takes_its_arguments_like_the_other_commands(
     assert code == 0
     assert "HOLDS" in out
     assert ("Note: write sfumato audit TABLE POLICY RELEASE" in err) == (order != ("policy.toml", "r"))
+
+
+def test_an_audit_tells_why_somebody_was_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sets of values the composition is not: the line was cut before its end, and had no reason."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("policy.toml").write_text(CASES["subset, sets"].policy, encoding="utf-8")
+    pq.write_table(table(), "t.parquet")
+    assert run("publish", "t.parquet", "policy.toml", "-o", "r", "--seed", "1")[0] == 0
+    told = " ".join(run("audit", "t.parquet", "policy.toml", "r", "--seed", "1")[1].split())
+    reason = "it is computed for matrices that keep a value or draw one of all alike, not for this one."
+    assert f"Not measured composition: {reason} Count as not covered." in told

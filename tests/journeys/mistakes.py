@@ -204,6 +204,27 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake(
             "a risk limit in percent", PLAN, "write risk_limit = 0.3", method("randomized-response", "risk_limit = 30")
         ),
+        Mistake(
+            "a risk limit below what the most frequent value allows",
+            PLAN,
+            "risk_limit = 0.376 or more",
+            method("randomized-response", "risk_limit = 0.05"),
+            code=1,
+        ),
+        Mistake(
+            "a retention floor that the requirement does not allow",
+            PLAN,
+            "Ask for a floor of 0.375 or less",
+            policy(('"uniform"', '"uniform"\nretention_floor = 0.9')),
+            code=1,
+        ),
+        Mistake(
+            "r above what the most frequent value allows",
+            PLAN,
+            "Ask for r <= 2",
+            method("robust-anatomy", "r = 4", more='\nattribute_sets = [["sex"]]'),
+            code=1,
+        ),
         Mistake("gamma below 1", PLAN, "gamma = 3", method("uniform", "gamma = 0.5")),
     ),
     "A method for one column": (

@@ -291,13 +291,15 @@ def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
 
 def test_it_says_what_cannot_be_had() -> None:
     """Of 32% cancer nobody can make believers of less; the groups are named."""
-    with pytest.raises(Infeasible, match=r"at the least, above its limit of 0.25.*any / flu") as error:
+    with pytest.raises(Infeasible, match=r"0.25.*Whatever the sex, they are 'cancer', 'flu'") as error:
         planned(clinic(), policy(requirement="l = 4", roles=CLINIC))
-    assert error.value.hint == "Ask for a limit of 0.396."  # of three values one has a third, whatever is suppressed
-    with pytest.raises(Infeasible, match=r"at the least, above its limit of 0.35.*any / flu") as error:
+    useful = "(from a limit of 0.396 on, its counts beat holding all combinations to be alike)."
+    # of three values one has a third, whatever is suppressed
+    assert error.value.hint == f"Ask for risk_limit = 0.381 or more {useful}"
+    with pytest.raises(Infeasible, match=r"at the least, above its limit of 0.35.*Whatever the sex, .*'flu'") as error:
         planned(clinic(), policy(requirement="risk_limit = 0.35", roles=CLINIC))
     assert error.value.hint == (
-        "Suppress records with the most frequent sensitive values, or ask for a limit of 0.396."
+        f"Suppress records with the most frequent sensitive values, or ask for risk_limit = 0.381 or more {useful}"
     )
     single = pa.table({"sex": ["F", "F", "M", "M"], "disease": ["flu", "flu", "flu", "gout"]})
     with pytest.raises(Infeasible, match=r"'F / flu'") as error:
@@ -306,7 +308,8 @@ def test_it_says_what_cannot_be_had() -> None:
     with pytest.raises(Infeasible, match=r"'F / cancer'") as error:
         planned(clinic(), policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "l = 6", CLINIC))
     assert error.value.hint == (
-        "Suppress records with the most frequent sensitive values, or ask for a limit of 0.224 (l = 4)."
+        "Suppress records with the most frequent sensitive values, or ask for l = 5, or for risk_limit = 0.184 or more "
+        "(from a limit of 0.224 on, its counts beat holding all combinations to be alike)."
     )
 
 

@@ -32,6 +32,8 @@ def refused(table: Profile, wanted: Asked) -> Infeasible:
 def try_all(table: Profile, wanted: Asked, hint: str) -> list[str]:
     """Ask for whatever the hint proposes; return the kinds of these."""
     tried = {"wider": _wider(wanted, hint), "limits": _limits(wanted, hint), "l": _diversity(wanted, hint)}
+    for proposed in _least(wanted, hint):  # that can be had, of use or not
+        assert planned(table, **proposed).mechanisms
     for proposed in filter(None, tried.values()):
         made = planned(table, **proposed)
         assert made.mechanisms
@@ -64,6 +66,12 @@ def _limits(wanted: Asked, hint: str) -> Asked | None:
     assert [(name, value) for _, name, value in own] == [(g.where[0][0], g.where[0][1][0]) for g in groups]
     changed = tuple(GroupLimit(g.where, each[0]) for g, each in zip(groups, own, strict=True))
     return wanted | {"requirement": RiskLimit(found[1], changed)}
+
+
+def _least(wanted: Asked, hint: str) -> list[Asked]:
+    found = re.search(r"(?:l = (\d+), or for )?risk_limit = (\d[\d./e-]*) or more", hint)
+    limits = [f"1/{found[1]}"] * bool(found[1]) + [found[2]] if found else []
+    return [wanted | {"requirement": RiskLimit(limit)} for limit in limits]
 
 
 def _diversity(wanted: Asked, hint: str) -> Asked | None:
@@ -200,9 +208,27 @@ def test_an_l_is_proposed_only_if_there_is_something_to_do_for_it() -> None:
     clinic = of(
         {(a, s): n for a, row in (("M", (20, 30, 22)), ("F", (12, 8, 8))) for s, n in zip("xyz", row, strict=True)}
     )
-    assert "(l =" not in refused(clinic, request("1/4")).hint
-    hint = refused(clinic, request("1/9", scope="sensitive", **RECONSTRUCTION)).hint
-    assert "(l = 4)" in hint
+    assert "l =" not in refused(clinic, request("1/4")).hint
+    wanted = request("1/9", scope="sensitive", **RECONSTRUCTION)
+    hint = refused(clinic, wanted).hint
+    assert "sk for l = 5, or for risk_limit = 0.184 or more" in hint
+    assert "l =" not in refused(clinic, wanted | {"requirement": RiskLimit("0.11")}).hint
+    try_all(clinic, wanted, hint)
+
+
+def test_the_nearest_limit_is_named_also_where_it_is_of_little_use() -> None:
+    """It said 0.396, and every limit from 0.381 on could be had; an l is one that was asked for."""
+    clinic = of(
+        {(a, s): n for a, row in (("M", (20, 30, 22)), ("F", (12, 8, 8))) for s, n in zip("xyz", row, strict=True)}
+    )
+    error = refused(clinic, request("0.05"))
+    assert error.hint == (
+        "Ask for risk_limit = 0.381 or more (from a limit of 0.396 on, its counts beat holding all combinations to be "
+        "alike)."
+    )
+    assert "Whatever the a, they are 'x', 'y', 'z'." in error.message
+    try_all(clinic, request("0.05"), error.hint)
+    refused(clinic, request("0.38"))
 
 
 @pytest.mark.parametrize("groups", [(), (("a", "F", "0.2"),)])

@@ -58,7 +58,12 @@ class Role:
     knows: str  # what it knows or does, in words without figures
     why_not_covered: str = NOTHING_PROMISED  # where the guarantee is not about it, and a finding has no own reason
     acceptable: str = ASK  # then: when that can be accepted, and when not; for whoever signs
+    again: str = ""  # the same where an earlier release of the same people is there, if that makes it another question
     public: Callable[[Manifest], Listed | None] = lambda manifest: None  # None: not on public pages of such a release
+
+    def acceptable_beside(self, earlier: object) -> str:
+        """Return when it can be accepted, beside an earlier release or without one (None)."""
+        return self.again if self.again and earlier is not None else self.acceptable
 
 
 @dataclass(frozen=True, kw_only=True)

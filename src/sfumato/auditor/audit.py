@@ -8,10 +8,11 @@ from typing import Any
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attackers import ATTACKERS
+from sfumato.auditor.attackers.reuse import check_earlier, made_alike
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.foreign.audit import audit_published
 from sfumato.auditor.knowledge import known_records
-from sfumato.auditor.record import Audit, Progress, no_progress, run
+from sfumato.auditor.record import Audit, Earlier, Progress, no_progress, run
 from sfumato.auditor.utility.measuring import measure
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
@@ -43,6 +44,8 @@ def audit(
         return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
     evidence = Evidence(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
     evidence.check()
+    if earlier is not None:  # also where its words are not compared, as in groups
+        check_earlier(release, earlier)
     known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
     manifest = release.manifest
     steps = {each.name: each.step(evidence) for each in ATTACKERS if each.concerns(manifest)}
@@ -59,6 +62,7 @@ def audit(
         seed=seed,
         **found,
         notes=(*_notes(evidence), *evidence.notes),
+        earlier=None if earlier is None else Earlier(earlier.manifest.release_id, made_alike(release, earlier)),
     )
 
 

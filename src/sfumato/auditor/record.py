@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -36,6 +37,16 @@ class NotTried:
     reason: str
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier release of the same people."""
+
+    release_id: str
+    made_alike: bool
+    """Whether by the same matrices, and with or without a record key like this one: what two releases made like this
+    one tell is then what these two tell."""
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Audit(Private, Drawn):
     """What all attackers found in one release. Private: it holds figures of the true table."""
@@ -59,6 +70,7 @@ class Audit(Private, Drawn):
     utility: Utility
     seconds: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    earlier: Earlier | None = None  # the earlier release that was given
 
     @property
     def worst_verdict(self) -> Verdict:
@@ -76,6 +88,7 @@ class Audit(Private, Drawn):
         parts: dict[str, Any] = {"findings": findings, "not_applicable": [asdict(each) for each in self.not_applicable]}
         parts |= {"not_measured": [asdict(each) for each in self.not_measured], "utility": self.utility.to_dict()}
         parts |= {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        parts |= {"earlier": self.earlier and asdict(self.earlier)}
         stated = {name: value for name, value in vars(self).items() if name not in parts}
         return {**stated, "worst_verdict": self.worst_verdict, "holds": self.holds, **parts}
 
@@ -132,7 +145,12 @@ class Audit(Private, Drawn):
     @property
     def checks(self) -> tuple[Finding, ...]:
         """The findings of whether the release was made as it says: they measure no risk."""
-        return tuple(finding for finding in self.findings if finding.scale == "chance")
+        return tuple(finding for finding in self.findings if finding.scale == "chance" and finding.promised is not None)
+
+    @property
+    def as_stated(self) -> tuple[Finding, ...]:
+        """The findings of what chance does not explain and need not: the release says that it was made so."""
+        return tuple(finding for finding in self.findings if finding.scale == "chance" and finding.promised is None)
 
     @property
     def risks(self) -> tuple[Finding, ...]:
@@ -147,6 +165,20 @@ SHORT: dict[Verdict, str] = {
     "within the bound": "kept",
     "not covered by the guarantee": "not covered",
 }
+
+
+_NOT_GIVEN = re.compile(r"no (.+) was given(?: \((--[a-z]+)\))?\.")
+
+
+def not_given(reasons: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what attackers were not tried for want of, and with which option it is given; "" where none is told.
+
+    >>> list(not_given(["there are no sub-tables.", "no register was given (--external)."]))
+    [('register', '--external')]
+    """
+    for reason in reasons:
+        if found := _NOT_GIVEN.match(reason):
+            yield found[1], found[2] or ""
 
 
 def named_in(tried: Sequence[NotTried]) -> str:
@@ -210,8 +242,9 @@ def _told(finding: Finding) -> Iterator[str]:
 
 def _promise(finding: Finding) -> str:
     if finding.scale == "chance":
-        assert finding.promised is not None  # what chance allows is always known
-        return f"Chance allows {finding.direction} {percent(finding.promised)}."
+        allowed = finding.stated if finding.promised is None else finding.promised
+        assert allowed is not None  # what chance allows is always known: promised, or for comparison
+        return f"Chance allows {finding.direction} {percent(allowed)}. {finding.reason}".strip()
     if finding.promised is not None:
         return f"Promised of it: {finding.direction} {percent(finding.promised)}. {finding.why_bound}".strip()
     reason = f"Nothing is promised. {finding.reason}"

@@ -20,7 +20,8 @@ NARROWEST, WIDEST, ELSEWHERE = 80, 120, 110
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_CARD = re.compile(r"((?:Promise|Attacker|Not covered|Cost|Strength) +)(?=\S)")
+_LABELS = "Promise|Attacker|Not covered|Cost|Strength|Asked for|Two releases|Not measured|Not given"
+_CARD = re.compile(rf"((?:{_LABELS}) +)(?=\S)")
 _MARK = re.compile(r" *(?:[-!*] )?")
 _COMMAND = re.compile(r" +(?:sfumato|uv|pip) ")
 _RED, _GREEN, _YELLOW, _BOLD = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m"
@@ -32,7 +33,12 @@ _STYLES = (
     (re.compile(r"^ *(holds|kept)(?=  )"), _GREEN),
     (re.compile(r"^ *(needs audit|not checked|higher)(?=  )"), _YELLOW),
     (re.compile(r"^ *(! |Warning:|Note:)"), _YELLOW),
-    (re.compile(r"^((?:Promise|Attacker|Not covered|Cost|Strength)(?=  ))"), _BOLD),
+    (
+        re.compile(
+            r"^((?:Promise|Attacker|Not covered|Cost|Strength|Asked for|Two releases|Not measured|Not given)(?=  ))"
+        ),
+        _BOLD,
+    ),
 )
 """What is coloured: the first group of a pattern. Text is escaped before, so that nothing else is."""
 

@@ -50,6 +50,7 @@ from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.attackers.linking import PRIOR, UNTOUCHED, RowBeliefs, attacked, row_beliefs
 from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
 from sfumato.auditor.attackers.posterior import QUESTION, posterior_finding
+from sfumato.auditor.attackers.reuse import made_alike
 from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import UNMATCHED, Evidence, NotMeasured
@@ -259,6 +260,10 @@ def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterat
         mean=None,
         baseline=None,
         exposed=(),
+        stated=min((float(own.rho2) for own in mechanism.bounds if own.rho2 is not None), default=equal.stated),
+        why_bound="",
+        nearest=None,  # certainty is furthest beyond the strictest bound
+        who="",
         remark="A published value that differs tells that the true value changed: values that never change are out.",
         broken=None,
         about="published different",
@@ -279,7 +284,8 @@ def _dealt_finding(mechanism: Mechanism, found: RowBeliefs, records: int) -> Fin
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    keyed = evidence.table.policy.record_key is not None
+    apart = evidence.earlier is not None and not made_alike(evidence.release, evidence.earlier)
+    keyed = evidence.table.policy.record_key is not None and not apart  # else both draw for themselves
     yield from averaging_findings(evidence.mechanism, evidence.once(compositions).quotas, keyed, evidence.seed)
 
 
@@ -498,6 +504,10 @@ ATTACKER = Attacker(
         "Acceptable if these people are published once. Not if the same people are released again, by you or by others."
     ),
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
+    again=(
+        "Acceptable if these people may be published a second time, with what both releases tell together. Not if "
+        "somebody who must not learn that much can get both."
+    ),
     public=listed(11, False),
     place=10,
 )

@@ -55,7 +55,7 @@ class Told:
 
 def register(evidence: Evidence) -> Iterator[Finding]:
     if evidence.external is None:
-        raise DoesNotApply("no register was given.")
+        raise DoesNotApply("no register was given (--external).")
     linked, rows = _linked(evidence)
     yield rows_finding(linked, evidence.manifest.data.rows)
     for part in evidence.by_mechanism:

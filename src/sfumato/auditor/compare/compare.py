@@ -234,7 +234,7 @@ def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, ste
 
 
 def _told(asked: Translated, figures: Figures | None = None, reason: str = "") -> Outcome:
-    return Outcome(asked.name, asked.asked, asked.promise, asked.own, figures, reason)
+    return Outcome(asked.name, asked.asked, asked.promise, asked.own, figures, reason, asked.bound)
 
 
 def _notes(table: Table) -> Iterator[str]:

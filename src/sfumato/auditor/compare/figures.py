@@ -124,3 +124,4 @@ class Outcome:
     own: bool  # whether it is what the policy asks for
     figures: Figures | None = None
     reason: str = ""
+    bound: str = ""  # what it is asked for, for a sentence; "": a record from before that was kept

@@ -8,7 +8,7 @@ be told from it. A method is better than knowing no association only if all its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,6 +64,7 @@ class Choice:
     alike: tuple[str, ...]  # others that the data do not tell from it
     better: bool  # than the independence table, in all releases
     withheld: float  # share of the records, by the method
+    bounds: tuple[str, ...] = ()  # with which it was asked, and each of `alike`
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,10 @@ def recommend(outcomes: Sequence[Outcome], independence: Figures, asked: Asked) 
     """Return what is recommended of the methods that were measured."""
     chance = independence.mean_error.mean
     measured = [(each.method, each.figures) for each in outcomes if each.figures]
+    bounds = {each.method: each.bound for each in outcomes}
     if any(of.strength is None for _, of in measured):
         return Recommendation(chance, (), (BEFORE,), ())
-    choices = tuple(sorted(_choices(measured, chance), key=_order))
+    choices = tuple(sorted(_choices(measured, chance, bounds), key=_order))
     return Recommendation(
         chance, choices, tuple(_sentences(choices, chance, asked)), tuple(_help(choices, outcomes, independence, asked))
     )
@@ -104,7 +106,7 @@ def promise_of(figures: Figures) -> Promise:
     return "none" if failed or figures.strength is None else PROMISES[figures.strength]
 
 
-def _choices(measured: Iterable[tuple[str, Figures]], chance: float) -> Iterator[Choice]:
+def _choices(measured: Iterable[tuple[str, Figures]], chance: float, bounds: Mapping[str, str]) -> Iterator[Choice]:
     groups: dict[tuple[Promise, Keeps | Literal[""]], dict[str, Figures]] = {}
     for method, of in measured:
         groups.setdefault((promise_of(of), of.keeps), {})[method] = of
@@ -113,7 +115,8 @@ def _choices(measured: Iterable[tuple[str, Figures]], chance: float) -> Iterator
         error = members[best].mean_error
         alike = tuple(name for name, of in members.items() if name != best and of.mean_error.low <= error.high)
         withheld = 1 - members[best].published_share
-        yield Choice(promise, keeps, best, error, alike, error.high < chance, withheld)
+        asked = tuple(bounds[name] for name in (best, *alike))
+        yield Choice(promise, keeps, best, error, alike, error.high < chance, withheld, asked)
 
 
 def _order(choice: Choice) -> tuple[int, float]:
@@ -164,17 +167,24 @@ def _taken(choice: Choice, asked: Asked) -> str:
     if choice.withheld > 0:
         worth += f", with {about(choice.withheld).removeprefix('±')} of the records withheld"
     if asked.repeat == 1:
-        return f"{condition}{choice.method} has the least error: {worth}"
-    if choice.alike:
-        names = " or ".join((choice.method, *choice.alike))
-        return f"{condition}take {names}: {worth} (the data do not tell them apart)"
-    return f"{condition}take {choice.method}: {worth}"
+        return f"{condition}{_bounded(choice)} has the least error: {worth}"
+    unknown = " (the data do not tell them apart)" if choice.alike else ""
+    return f"{condition}take {_bounded(choice)}: {worth}{unknown}"
+
+
+def _bounded(choice: Choice) -> str:
+    """Return the methods, each with the bound that it was asked for; one bound of all is told once."""
+    names, bounds = (choice.method, *choice.alike), choice.bounds
+    if len(set(bounds)) == 1:
+        return " or ".join(names) + (f" with {bounds[0]}" if bounds[0] else "")
+    return " or ".join(f"{name} with {bound}" for name, bound in zip(names, bounds, strict=True))
 
 
 def _near(choice: Choice) -> str:
     """Return the method that comes nearest to being better."""
     low, high = about(choice.error.low), about(choice.error.high)
-    return f"{choice.method}, {about(choice.error.mean)}" + (f" ({low} to {high})" if low != high else "")
+    bound = f" with {choice.bounds[0]}" if any(choice.bounds) else ""
+    return f"{choice.method}{bound}, {about(choice.error.mean)}" + (f" ({low} to {high})" if low != high else "")
 
 
 # --- what would help --------------------------------------------------------------------------------------------------

@@ -48,7 +48,9 @@ def first_screen(found: Compared) -> str:
     advice = found.recommendation
     told = [line for sentence in advice.sentences for line in _wrapped(sentence)]
     helps = _wrapped(helpful(advice)) if advice.would_help else []
-    room = LINES - len(top) - len(told) - END - 3  # a blank line, and the head of the table
+    most = LINES - len(top) - END - 3 - LEAST_ROWS  # a blank line, and the head of the table
+    told = told if len(told) <= most else [*told[: most - 1], "  ... (--details)"]
+    room = most - len(told) + LEAST_ROWS
     if room - len(helps) >= LEAST_ROWS:  # else what would help stands in the details
         told, room = [*told, *helps], room - len(helps)
     if not found.measured:
@@ -72,7 +74,7 @@ def _rows(found: Compared, most: int) -> list[list[str]]:
     own = [each.method for each in found.methods if each.own and each.figures]
     choices, outcomes = found.recommendation.choices, {each.method: each for each in found.methods}
     order = list(dict.fromkeys([*(choice.method for choice in choices), *own]))
-    taken = dict.fromkeys([*(choice.method for choice in choices if choice.better), *own, *order])
+    taken = dict.fromkeys([*own, *(choice.method for choice in choices if choice.better), *order])
     chosen = set(list(taken)[: most - 1])
     rows = [_row(outcomes[name], figures) for name in order if name in chosen and (figures := outcomes[name].figures)]
     nothing = found.recommendation.independence

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sfumato.auditor.compare.bounds import OWN_BOUND, in_words
 from sfumato.errors import PolicyError
 from sfumato.methods import METHODS, Method, named
 from sfumato.publisher.policy import Policy
@@ -58,6 +59,7 @@ class Translated:
     asked: str  # the requirement in short
     promise: str  # in words: what is bounded, against whom
     own: bool = False  # whether it is what the policy itself asks for
+    bound: str = ""  # the requirement for a sentence, beside what the policy asks for
 
     @property
     def is_baseline(self) -> bool:
@@ -132,14 +134,17 @@ def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Transla
     if policy.apart:  # columns have methods of their own, which no one method and requirement states
         own_rules = ((name, stated.model_dump(exclude_unset=True)) for name, stated in policy.own_requirements)
         told = "; ".join(f"{name}: {_short(stated)}" for name, stated in own_rules)
-        found.append(Translated(own, method, rule, told, policy.method.promise, own=True))
+        found.append(Translated(own, method, rule, told, policy.method.promise, True, OWN_BOUND))
     for each in METHODS:
         for options in each.compared(known):
             name, promise, asked = each.label(options), each.promised(options), _rule(policy, each, table, limit)
             if name == own:
-                found.append(Translated(name, method, rule, _short(rule), promise, own=True))
+                found.append(Translated(name, method, rule, _short(rule), promise, True, OWN_BOUND))
             else:
-                found.append(Translated(name, {"name": each.name, **options}, asked, _short(asked), promise))
+                bound = in_words(policy, asked, options.get("attribute_sets", ()))
+                found.append(
+                    Translated(name, {"name": each.name, **options}, asked, _short(asked), promise, bound=bound)
+                )
     return *found, generalized(diversity(limit))
 
 
@@ -170,7 +175,8 @@ def generalized(l: float) -> Translated:  # noqa: E741
         "No belief is bounded: the entropy of the values in every class is at least ln l, and one value may have far "
         "more than 1/l of a class."
     )
-    return Translated(GENERALIZATION, {}, {"l": l}, f"entropy l = {l:.4g}", promise)
+    bound = f"entropy l = {l:.4g}, which bounds no belief"
+    return Translated(GENERALIZATION, {}, {"l": l}, f"entropy l = {l:.4g}", promise, bound=bound)
 
 
 def _short(rule: dict[str, Any]) -> str:

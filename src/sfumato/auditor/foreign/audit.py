@@ -133,7 +133,7 @@ def _hidden(linked: Linked) -> str:
 
 def corruption(evidence: ForeignEvidence) -> Iterator[Finding]:
     if evidence.known is None:
-        raise DoesNotApply("no list of known members was given.")
+        raise DoesNotApply("no list of known members was given (--known).")
     linked, stated = evidence.linked, evidence.promised
     known, members = np.zeros_like(linked.people.counts), evidence.is_known
     np.add.at(known, (linked.people.rows[members], linked.people.held[members]), 1)
@@ -159,7 +159,7 @@ def corruption(evidence: ForeignEvidence) -> Iterator[Finding]:
 
 def register(evidence: ForeignEvidence) -> Iterator[Finding]:
     if evidence.external is None:
-        raise DoesNotApply("no register was given.")
+        raise DoesNotApply("no register was given (--external).")
     source, names = open_register(evidence.external, evidence.table, evidence.source.names)
     rows, published = plain("register", source, names), evidence.linked.classes
     people = combinations(rows, names, np.zeros(rows.num_rows, dtype=np.int64), 1)

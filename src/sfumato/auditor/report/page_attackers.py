@@ -26,6 +26,7 @@ from sfumato.auditor.report.page_findings import (
     is_check,
     names_of,
     not_tried,
+    repeats,
     size_key,
     sizes,
     worst,
@@ -43,6 +44,7 @@ WORST = (
 """The one place that says what worst is."""
 CHANCE = "A figure with ≈ was tried out; a promise counts as broken if it is exceeded by more than chance explains."
 FIRST = "Before and after the release, at worst; the one that gains most first"
+REPEATED = "The record key repeats draws of the earlier release, as stated: the promise is not for the two together."
 FALLS = "how far a belief falls"
 
 
@@ -55,8 +57,8 @@ def findings(manifest: Manifest, audit: Record) -> Section:
     chance = f" {CHANCE}" if any(finding["interval"] for finding in attacks) else ""
     blocks: list[Block] = [Text(_summary(covered, open_ones, audit["not_measured"])), Text(f"{WORST}{chance}")]
     blocks += _covered(covered, manifest)
-    blocks += _not_covered(open_ones, manifest)
-    blocks += _not_measured(audit["not_measured"], manifest)
+    blocks += _not_covered(open_ones, manifest, audit)
+    blocks += _not_measured(audit, manifest)
     blocks += [*_drawn([*covered, *open_ones]), Text(_made_as_it_says(tested)), _in_detail(named), *not_tried(audit)]
     return Section("attackers", "What attackers reach", tuple(blocks))
 
@@ -124,32 +126,36 @@ def _covered(groups: Sequence[Sequence[Record]], manifest: Manifest) -> Iterator
         yield table(FIRST, columns, rows)
 
 
-def _not_covered(groups: Sequence[Sequence[Record]], manifest: Manifest) -> Iterator[Block]:
+def _not_covered(groups: Sequence[Sequence[Record]], manifest: Manifest, audit: Record) -> Iterator[Block]:
     if groups:
         yield Heading(NOT_COVERED)
-        rows = [(*_row(own, manifest), _weighed(own[0], manifest)) for own in groups]
+        rows = [(*_row(own, manifest), _weighed(own[0], manifest, audit)) for own in groups]
         columns = ("attacker", "before", "after", "why not, and when that is acceptable")
         yield Table(FIRST, columns, tuple(rows), (False, True, True, False))
 
 
-def _not_measured(tried: Sequence[Record], manifest: Manifest) -> Iterator[Block]:
+def _not_measured(audit: Record, manifest: Manifest) -> Iterator[Block]:
     """Yield the attackers who could attack without anybody knowing how far they get."""
-    if tried:
+    if tried := audit["not_measured"]:
         yield Heading(NOT_MEASURED)
-        roles = roles_on(manifest.kind)
         rows = []
         for each in tried:
-            who, role = someone(manifest, each["attacker"]), roles.get(each["attacker"])
+            who = someone(manifest, each["attacker"])
             named = f"{who[0].upper()}{who[1:]} ({each['attacker']})"
-            rows.append((named, each["reason"], role.acceptable if role else ASK))
+            rows.append((named, each["reason"], acceptable(manifest, each["attacker"], audit)))
         yield table(
             "Nobody knows how far they get", ("attacker", "why not measured", "when that is acceptable"), rows, 3
         )
 
 
-def _weighed(finding: Record, manifest: Manifest) -> str:
-    role = roles_on(manifest.kind).get(finding["attacker"])
-    return f"{finding['why_not_covered']} {role.acceptable if role else ASK}"
+def _weighed(finding: Record, manifest: Manifest, audit: Record) -> str:
+    return f"{finding['why_not_covered']} {acceptable(manifest, finding['attacker'], audit)}"
+
+
+def acceptable(manifest: Manifest, attacker: str, audit: Record) -> str:
+    """Return when an attacker outside the promise can be accepted; records from before have no earlier release."""
+    role = roles_on(manifest.kind).get(attacker)
+    return role.acceptable_beside(audit.get("earlier")) if role else ASK
 
 
 def _drawn(groups: Sequence[Sequence[Record]]) -> Iterator[Block]:
@@ -163,10 +169,12 @@ def _drawn(groups: Sequence[Sequence[Record]]) -> Iterator[Block]:
 def _made_as_it_says(tested: Sequence[Record]) -> str:
     if not tested:
         return "Whether the release was made as it says was not tested."
+    stated = f" {REPEATED}" if (repeated := list(filter(repeats, tested))) else ""
+    tested = [finding for finding in tested if finding not in repeated]
     failed = [f"{f['attacker']} ({f['about']})" for f in tested if f["verdict"] == "above the bound"]
     if failed:
         return f"Was it made as it says? Not by {', '.join(failed)}: chance does not explain what was found."
-    return f"Was it made as it says? {len(tested)} tests found nothing that chance does not explain."
+    return f"Was it made as it says? {len(tested)} tests found nothing that chance does not explain.{stated}"
 
 
 def _in_detail(named: Sequence[tuple[str, Record]]) -> Details:

@@ -45,6 +45,11 @@ def is_check(finding: Record) -> bool:
     return bool(finding["scale"] == "chance")
 
 
+def repeats(finding: Record) -> bool:
+    """Whether it is of draws that come back by a record key, as stated: chance need not explain that."""
+    return is_check(finding) and finding["promised"] is None
+
+
 def sizes(named: Sequence[tuple[str, Record]]) -> Block:
     columns = ["attacker", "verdict", "worst risk", "its own bound", "nearest to its bound", "mean risk", "at risk"]
     rows: list[list[str | Badge]] = [
@@ -132,7 +137,7 @@ def card(name: str, finding: Record) -> Card:
         ("Asks", finding["question"]),
         ("Knows", finding["assumption"]),
         ("Measured", _measured(finding)),
-        ("Chance allows" if is_check(finding) else "Promised", _promised(finding)),
+        ("Promised" if finding["promised"] is None or not is_check(finding) else "Chance allows", _promised(finding)),
         ("Nearest to its bound", _nearest(finding["nearest"]) if finding["nearest"] else ""),
         ("At risk", "No record: none is beyond its own bound." if kept else ""),
         ("Remark", finding["remark"]),

@@ -7,18 +7,16 @@ with what others may know; a public page tells the same of the published records
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.attacker import ASK
-from sfumato.auditor.attackers import roles_on
+from sfumato.auditor.record import not_given
 from sfumato.auditor.report.page import Block, Facts, Section, SignOff, Text, Ticks, table
-from sfumato.auditor.report.page_attackers import covered_and_not, importance, someone
-from sfumato.auditor.report.page_findings import Record, is_check, risk
+from sfumato.auditor.report.page_attackers import REPEATED, acceptable, covered_and_not, importance, someone
+from sfumato.auditor.report.page_findings import Record, is_check, repeats, risk
 from sfumato.auditor.report.page_words import TREATMENTS, and_list
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import AboutRule
@@ -193,7 +191,7 @@ def _conditions(of: Told) -> Iterator[str]:
     """Yield on what conditions the release is acceptable: of attackers outside the promise, and of what is exact."""
     assert of.audit is not None
     manifest, outside = of.release.manifest, covered_and_not(_attacks_on(of.audit))[1]
-    stated = list(dict.fromkeys(_acceptable(manifest, own[0]) for own in outside))
+    stated = list(dict.fromkeys(_acceptable(manifest, own[0], of.audit) for own in outside))
     yield from stated[:MOST_CONDITIONS]
     if more := stated[MOST_CONDITIONS:]:
         yield f"What the next page asks about {len(more):,} more attackers holds, too."
@@ -211,10 +209,9 @@ def _conditions(of: Told) -> Iterator[str]:
         yield f"The {and_list(missing)} of this release {'are' if len(missing) > 1 else 'is'} filled in above."
 
 
-def _acceptable(manifest: Manifest, finding: Record) -> str:
+def _acceptable(manifest: Manifest, finding: Record, audit: Record) -> str:
     """Return the condition under which an attacker outside the promise is acceptable, as a statement."""
-    role = roles_on(manifest.kind).get(finding["attacker"])
-    condition = (role.acceptable if role else ASK).split(". ")[0].removesuffix(".")
+    condition = acceptable(manifest, finding["attacker"], audit).split(". ")[0].removesuffix(".")
     told = condition.removeprefix("Acceptable if ")
     return f"{told[0].upper()}{told[1:]}." if told != condition else f"{condition}, and only there."
 
@@ -238,7 +235,7 @@ def _attacks_on(audit: Record) -> list[Record]:
 
 def _attacks(manifest: Manifest, audit: Record) -> str:
     """Say whether the promise was kept, what was tried besides, and what was not."""
-    attacks, tests = _attacks_on(audit), [f for f in audit["findings"] if is_check(f)]
+    attacks, tests = _attacks_on(audit), [f for f in audit["findings"] if is_check(f) and not repeats(f)]
     above = [f["attacker"] for f in audit["findings"] if f["verdict"] == "above the bound"]
     if above:
         return (
@@ -247,6 +244,7 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     covered, outside = covered_and_not(attacks)
     parts = [f"{_attackers(len(covered))} whom the promise covers stayed within it."]
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
+    parts += [REPEATED] if any(map(repeats, audit["findings"])) else []
     if best := [f for own in outside for f in own if f["direction"] == "at most"]:
         tried = f"{_attackers(len(outside))} whom it does not cover {'were' if len(outside) > 1 else 'was'} tried"
         surest, shown = max(best, key=lambda f: f["worst"]), _first(best)["worst"]
@@ -266,9 +264,8 @@ def _attackers(number: int) -> str:
 
 def _not_given(audit: Record) -> Iterator[str]:
     """Yield what attackers were not tried for want of: their reason says that no such thing was given."""
-    for each in audit["not_applicable"]:
-        if found := re.match(r"no (.+) was given", each["reason"]):
-            yield GIVEN.get(found[1], found[1])
+    for thing, _ in not_given(each["reason"] for each in audit["not_applicable"]):
+        yield GIVEN.get(thing, thing)
 
 
 def _worst_case(of: Told) -> list[tuple[str, str]]:

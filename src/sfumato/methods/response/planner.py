@@ -23,7 +23,8 @@ from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.methods.response.solver import solve
-from sfumato.show.words import some
+from sfumato.show.words import named, some
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import NO_BOUND, Mechanism, epsilon_of
 from sfumato.values.profile import Profile, counts_hash, domain_notes
@@ -86,8 +87,7 @@ def _solved(asked: Request) -> tuple[Response, Response]:
         best = solve(asked.problem)
         found = asked.answered(best)
     except RiskOutOfReach as problem:
-        offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
-        message = f"{problem.message} They are {some(offending)}."
+        message = f"{problem.message} {_offending(axes, problem.cells)}"
         raise Infeasible(message, for_unreachable(asked, problem.least)) from None
     if not any(found.noise):
         risk = asked.method.limited_risk
@@ -99,6 +99,17 @@ def _solved(asked: Request) -> tuple[Response, Response]:
             for_kept(asked),
         )
     return best, found
+
+
+def _offending(axes: Axes, cells: IntArray) -> str:
+    """Name the cells that stand in the way: by what they have, and by what does not matter."""
+    names, codes = axes.profile.quasi_identifiers, axes.codes(cells)
+    free = [name for name, column in zip(names, codes.T, strict=True) if (column < 0).all()]
+    told = [
+        " / ".join(label for label, code in zip(labels, (*own, 0), strict=True) if code >= 0)
+        for labels, own in zip(axes.labels(cells), codes.tolist(), strict=True)
+    ]
+    return f"{f'Whatever the {named(free)}, they' if free else 'They'} are {some(told)}."
 
 
 def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:

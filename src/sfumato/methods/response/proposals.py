@@ -3,7 +3,8 @@
 Columns and limits that are proposed were tried, and have an answer of use; but in large domains, where ranges are told
 without trying. Suppressing records is advice that was not tried; it is not given where it would be in vain for certain.
 
-Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike.
+Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike. One
+limit that is out of reach is told with the nearest that can be kept, too, of use or not.
 
 Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so
 that the limits max(stated_k, t m_k) can be kept for every t above 1: those in the way grow with t, all others stay. The
@@ -39,6 +40,7 @@ BISECTIONS = 8  # limits that are tried in search of one of use: to about half a
 MOST_BISECTIONS = 24  # the same if there was none so far: it may be next to those that the table keeps as it is
 TIGHTENINGS = 4  # how often proposed limits fall back to what their answer needs, at the most
 DIGITS = range(3, 13)  # a proposed limit has three digits, or as many as it takes to be one
+NEXT_TO_NOTHING = "that leaves next to nothing for estimates"
 APART = 1 + 1e-9  # risks with a ratio below this are the same but for rounding
 
 
@@ -63,12 +65,17 @@ def for_kept(asked: Request) -> str:
     return f"No smaller limit {why}: choose another method." if ways.all else "Choose another method."
 
 
-def _tried(asked: Request | None) -> Response | None:
-    """Return the answer, if there is one of use."""
+def _answer(asked: Request | None) -> Response | None:
+    """Return the answer, if there is one."""
     try:
-        found = asked.answered() if asked else None
+        return asked.answered() if asked else None
     except Infeasible:  # out of reach, or too large
         return None
+
+
+def _tried(asked: Request | None) -> Response | None:
+    """Return the answer, if there is one of use."""
+    found = _answer(asked)
     return found if asked and found and any(found.noise) and asked.squared_error(found) <= asked.uniform_error else None
 
 
@@ -152,10 +159,41 @@ def _larger(asked: Request, least: float) -> tuple[str, str]:
     if asked.seconds > MOST_SECONDS_OF_PROPOSAL and ways.end > APART:
         return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else "", ""
     found = _found(ways)
-    if found:
-        return f"ask for {_told(_tightened(found, asked.limit.limits))}", ""
+    nearest = _nearest(ways, least) if ways.all else None
+    told = _told(_tightened(found, asked.limit.limits)) if found else ""
+    if nearest is None or (found and found.limit == nearest.limit):
+        return _unless_kept(ways, told)
+    useful = f"from {told} on, its counts beat holding all combinations to be alike" if told else NEXT_TO_NOTHING
+    return f"ask for {_at_least(nearest, exact(asked.limit.limit))} ({useful})", ""
+
+
+def _unless_kept(ways: _Ways, told: str) -> tuple[str, str]:
+    """Return what to ask for; else why there are no larger limits, if that is certain."""
+    if told:
+        return f"ask for {told}", ""
     why = "leaves anything of use" if ways.end > APART else "can be kept"
     return "", f"no larger limit {why}, below those that the table as it is keeps" if ways.all else ""
+
+
+def _at_least(nearest: Request, stated: Fraction) -> str:
+    """Say from which limit on there is an answer; in the words of an l, too, where the stated limit may be one."""
+    limit = exact(nearest.limit.limit)
+    most, told = int(1 / limit), f"risk_limit = {_written(limit)} or more"
+    is_l = stated.numerator == 1 and most > 1 and _is_kept(_with_limits(nearest, [Fraction(1, most)]))
+    return f"l = {most}, or for {told}" if is_l else told
+
+
+def _nearest(ways: _Ways, least: float) -> Request | None:
+    """Return the smallest limit that was tried and can be kept: next to the least risk that is known, rounded up."""
+    known = sorted({least, float(ways.least[0])})
+    limits = (Fraction(rounded(risk, ROUND_CEILING, digits)) for risk in known for digits in DIGITS)
+    return next((request for limit in limits if _is_kept(request := _with_limits(ways.asked, [limit]))), None)
+
+
+def _is_kept(asked: Request | None) -> bool:
+    """Whether there is an answer, of use or not."""
+    found = _answer(asked)
+    return found is not None and any(found.noise)
 
 
 def _found(ways: _Ways) -> Request | None:
@@ -205,9 +243,8 @@ def _told(asked: Request) -> str:
     if groups:
         whose = [("all others", limit), *((group.told, exact(group.limit)) for group in groups)]
         return "limits of " + ", ".join(f"{_written(number)} for {told}" for told, number in whose)
-    most = int(1 / limit)  # the largest l with 1/l not below
-    also = most > 1 and _tried(replace(asked, limit=RiskLimit(Fraction(1, most))))
-    return f"a limit of {_written(limit)}" + (f" (l = {most})" if also else "")
+    is_l = limit.numerator == 1 < limit.denominator
+    return f"a limit of {_written(limit)}" + (f" (l = {limit.denominator})" if is_l else "")
 
 
 def _written(number: Fraction) -> str:

@@ -146,7 +146,7 @@ def between(least: float, untouched: float) -> str:
     if low >= high:
         return ""
     most = math.ceil(1 / low) - 1  # the largest l with 1/l above
-    also = f" (l = {most})" if most > 1 and 1 / most < high else ""
+    also = f", such as l = {most}" if most > 1 and 1 / most < high else ""
     return f"ask for a limit above {low:f}, where all would be noise, and below {high:f}{also}"
 
 
