@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.publisher import toml
+from sfumato.studio.desk.desk import open_desk
 from sfumato.studio.desk.rules import Mistake, changed, problems, shown
 from tests.studio.tables import At, desk_at, patients, write_csv
 
@@ -235,3 +236,19 @@ def test_problems_of_a_rule_are_told_in_words() -> None:
     assert list(problems("x", {"role": "DECIDE: drop or other"})) == ["Decide: drop or other"]
     (told,) = problems("x", {"role": "other", "bins": {"width": 5}, "merge": {"a": ["b"]}})
     assert "bins and merge do not go together" in told.lower()
+
+
+def test_what_is_open_is_told_in_the_words_of_the_page(tmp_path: Path) -> None:
+    """No path of a policy file, and no text in it, which nobody edits there."""
+    (tmp_path / "t.csv").write_text(
+        "age,finding\n" + "\n".join(f"{20 + k % 40},{'abc'[k % 3]}{k % 7}" for k in range(200))
+    )
+    desk = open_desk(tmp_path / "t.csv", None, None)
+    raw = {**desk.raw, "columns": {name: {"role": "DECIDE: sensitive or drop"} for name in ("age", "finding")}}
+    desk.change(raw, "two roles are open")
+    problem = desk.problem()
+    assert problem is not None
+    assert problem.message == (
+        "It leaves 2 decision(s) to you:\n  columns.age.role: sensitive or drop\n  columns.finding.role: sensitive or drop"
+    )
+    assert problem.hint == "Decide them under Roles."

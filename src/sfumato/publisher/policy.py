@@ -240,7 +240,7 @@ class Policy(Section):
             raw = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise PolicyError(*not_toml(text, source, str(problem))) from None
-        if undecided := list(_undecided(raw)):
+        if undecided := list(open_decisions(raw)):
             raise PolicyError(
                 f"{source} leaves {len(undecided)} decision(s) to you:\n"
                 + "\n".join(f"  {line}" for line in undecided),
@@ -332,14 +332,14 @@ def _own_keys(taken: Collection[type[Requirement]]) -> tuple[str, ...]:
     return tuple(key for kind, keys in OWN_KEYS.items() if kind in taken for key in keys)
 
 
-def _undecided(raw: Any, place: str = "") -> Iterator[str]:
+def open_decisions(raw: Any, place: str = "") -> Iterator[str]:
     """Give the places that `init` left open, each with the choice."""
     if isinstance(raw, dict):
         for key, value in raw.items():
-            yield from _undecided(value, f"{place}.{key}" if place else str(key))
+            yield from open_decisions(value, f"{place}.{key}" if place else str(key))
     elif isinstance(raw, list):
         for number, value in enumerate(raw):
-            yield from _undecided(value, f"{place}.{number}")
+            yield from open_decisions(value, f"{place}.{number}")
     elif isinstance(raw, str) and raw.startswith(UNDECIDED):
         yield f"{place}: {raw.removeprefix(UNDECIDED).lstrip(': ')}"
 

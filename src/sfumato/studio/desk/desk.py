@@ -21,7 +21,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher import toml
-from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy import Policy, open_decisions
 from sfumato.publisher.policy_mistakes import not_toml
 from sfumato.publisher.proposal import Proposal
 from sfumato.publisher.survey.found import Findings
@@ -180,7 +180,10 @@ class Desk:
 
     def policy(self) -> Policy:
         """Return the policy as it stands; raise if it is not complete, or names files that may not be opened."""
-        found = Policy.parse(self.workspace.text, str(self.workspace.file))
+        if undecided := list(open_decisions(self.raw)):
+            places = "\n".join(f"  {line}" for line in undecided)
+            raise PolicyError(f"It leaves {len(undecided)} decision(s) to you:\n{places}", "Decide them under Roles.")
+        found = Policy.parse(self.workspace.text, "The policy")
         found.method.named_in(self.workspace.file.parent)
         return self.with_allowed_files(found)
 
