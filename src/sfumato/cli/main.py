@@ -166,7 +166,7 @@ def plan(
         tell_first(made.summary(), made, as_json, details)
     if output is not None and not as_json:
         what = "This exact plan is published" if made.figures.exact else "About this is published, drawn anew,"
-        say(f"Wrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
+        say(f"Wrote {output}, plan {made.number}. {what} by")
         say(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 

@@ -261,6 +261,11 @@ class Plan(Private, Drawn):
                 )
         self.figures.require(self)
 
+    @property
+    def number(self) -> str:
+        """What people call the plan by: the beginning of the hash that seals it."""
+        return str(self.to_dict()["plan_hash"])[:12]
+
     # --- words ----------------------------------------------------------------------------------------------------
 
     def summary(self) -> Screen:

@@ -156,7 +156,8 @@ def _about() -> list[str]:
     return [
         toml.comment(
             "For whoever signs: these lines stand on the first page of the report (`sfumato report`). What is left out "
-            "is a blank there, to fill in by hand. Write nothing about single records here:"
+            "is a blank there, to fill in by hand. State them before you plan: a plan and a release are of one policy, "
+            "with these lines. Write nothing about single records here:"
         ),
         *toml.commented(
             [
