@@ -69,6 +69,11 @@ class BucketFigures(Figures):
         return not self.priors
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether it was drawn which values lose how many records."""
+        return self.suppression is not None and self.total_withheld > 0
+
+    @property
     def hidden(self) -> tuple[Domain, ...]:
         """The sensitive columns."""
         return self.domain.parts

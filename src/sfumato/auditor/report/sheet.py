@@ -244,7 +244,8 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     attacks, tests = _attacks_on(audit), [f for f in audit["findings"] if is_check(f)]
     above = [f["attacker"] for f in audit["findings"] if f["verdict"] == "above the bound"]
     if above:
-        return f"The promise was NOT kept: {and_list(list(dict.fromkeys(above)))} came beyond the bound. Do not hand it out."
+        who = and_list(list(dict.fromkeys(above)))
+        return f"The promise was NOT kept: {who} came beyond the bound. Do not hand it out."
     covered, outside = covered_and_not(attacks)
     parts = [f"{_attackers(len(covered))} whom the promise covers stayed within it."]
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []
