@@ -82,7 +82,10 @@ def proposal(source: Source, sensitive: str | None = None, progress: Progress = 
         _top_level(source, guesses),
         _about(),
         _input(source, delimiter, columns),
-        *(_column(g) if g is not secret else _sensitive(g, bins, breaks, profile) for g in guesses),
+        *(
+            _sensitive(g, bins, breaks, profile) if g is secret else [*_column(g), *_second(source, g, choice)]
+            for g in guesses
+        ),
         _person(guesses),
         _method(profile, choice, _known(guesses)),
         _requirement(choice),
@@ -196,6 +199,38 @@ def _column(guess: Guess) -> list[str]:
     if guess.role in LEFT_OUT_ROLES:
         return lines
     return [*lines, *_bins(column), *_missing(column)]
+
+
+def _second(source: Source, guess: Guess, choice: Choice) -> list[str]:
+    """Say what a second sensitive column needs: a method of its own, where records are drawn one by one."""
+    if guess.rank is None:
+        return []
+    if not choice.method.draws_alone:
+        return [
+            toml.comment(
+                f"If it is sensitive: with {choice.method.name} it is randomized together with the first, and their "
+                "values multiply."
+            )
+        ]
+    column, breaks = guess.column, _breaks(source, guess.column) if _needs_bins(guess.column) else ()
+    own = f"columns.{toml.key(column.name)}"
+    name = "ranges" if len(breaks) > 1 and not column.missing else "uniform"
+    return [
+        toml.comment(
+            "If it is sensitive, it is drawn by itself, with a method and a requirement of its own; what both columns "
+            "tell of a record multiplies:"
+        ),
+        *toml.commented(
+            [
+                *([f"bins = {{ breaks = {toml.numbers(breaks)} }}"] if breaks else []),
+                *(['missing = "category"'] if column.missing else []),
+                f"[{own}.method]",
+                f"name = {toml.quote(name)}",
+                f"[{own}.requirement]",
+                "gamma = 3    # odds change by at most 3",
+            ]
+        ),
+    ]
 
 
 def _role(guess: Guess) -> str:

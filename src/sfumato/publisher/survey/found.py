@@ -392,7 +392,7 @@ def _errors(errors: Sequence[Off]) -> list[str]:
         of_method.setdefault(e.method, []).append(e)
     head = ["method", *(f"{kind} at {gamma}" for kind in kinds for gamma in gammas)]
     rows = [[name, *(_off(e, kind) for kind in kinds for e in found)] for name, found in of_method.items()]
-    legend = " ".join(OFF[kind][1] for kind in kinds)
+    legend = " ".join(OFF[kind] for kind in kinds)
     return [
         f"What analysts would be off by, where odds may change by at most {_joined(gammas)} times",
         *_table(head, rows, 1),
@@ -402,16 +402,18 @@ def _errors(errors: Sequence[Off]) -> list[str]:
 
 
 OFF = {
-    "count": ("{:,.0f}", "Count: of one value, typically (the root of the mean square over all values)."),
-    "share": ("{share(, 2)}", "Share: of the records whose value is at most some value."),
-    "mean": ("{share(, 2)}", "Mean: of the places in the order, as a part of the range."),
+    "count": "Count: of one value, typically (the root of the mean square over all values).",
+    "share": "Share: of the records whose value is at most some value.",
+    "mean": "Mean: of the places in the order, as a part of the range.",
 }
-"""How errors are shown, and what they are of."""
+"""What errors are of."""
 
 
 def _off(e: Off, kind: str) -> str:
     number = getattr(e, kind)
-    return "-" if number is None else OFF[kind][0].format(number)
+    if number is None:
+        return "-"
+    return f"{number:,.0f}" if kind == "count" else share(number, 2)
 
 
 def _joined(texts: Iterable[str]) -> str:
