@@ -118,7 +118,7 @@ def init(
 
 def profile(
     table: TablePath,
-    policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
+    policy: Annotated[Path | None, typer.Argument(help="The policy (sfumato init); without one, columns only.")] = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
