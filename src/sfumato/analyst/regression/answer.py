@@ -28,7 +28,6 @@ NOISE_ALONE = (
     "Intervals cover only the added noise, not sampling. For conclusions about a population ask for the target "
     "`population`."
 )
-SAMPLING = "Intervals cover the added noise and sampling: the rows are taken as a random sample."
 OF_TABLE = "p tests a number of this table, with the noise alone as chance: it is no test of a law."
 
 
