@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -90,6 +90,11 @@ class Figures(ABC):
     def total_withheld(self) -> int:
         """How many records are not published."""
         return 0
+
+    @property
+    def value_counts(self) -> Mapping[tuple[Any, ...], int] | None:
+        """How many published records have each value, where a release lists them; None where only the draw tells."""
+        return None
 
     @property
     def record_utility(self) -> float | None:

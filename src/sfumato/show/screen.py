@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sfumato.show.terminal import folded, printable
 
@@ -49,17 +50,21 @@ class Screen:
         """Return the screen with all that must be decided; only if nothing else helps in more lines than a screen."""
         end, kept = _lines(self.end, width), [f"  - {point}" for point in self.must]
         short = [_first_sentence(point) for point in kept]
-        ways = [(MOST_FOLDED, kept, MOST_FOLDED, SAID_FIRST), (MOST_FOLDED, short, MOST_FOLDED, SAID_FIRST)]
-        ways += [(most, short, 2, SAID_FIRST) for most in range(MOST_FOLDED, 1, -1)]
-        ways += [(2, short, 1, SAID_FIRST), (1, short, 1, SAID_FIRST), (1, short, 1, "")]
-        for most_of_head, texts, most, whole in ways:
-            head = _lines(self.head, width, most_of_head, whole)
-            shown = [*head, "", *_titled(self.title), *_lines(texts, width, most)]
-            room = MOST_LINES - len(shown) - len(end)
+        ways = [(MOST_FOLDED, MOST_FOLDED, SAID_FIRST)]
+        ways += [(most, 2, SAID_FIRST) for most in range(MOST_FOLDED, 1, -1)]
+        ways += [(2, 1, SAID_FIRST), (1, 1, SAID_FIRST), (1, 1, "")]
+        for most_of_head, most, whole in ways:
+            head = [*_lines(self.head, width, most_of_head, whole), "", *_titled(self.title)]
+            points = [_lines([point], width, most) for point in short]
+            room = MOST_LINES - len(head) - sum(map(len, points)) - len(end)
             if room >= 0:
                 break
+        for place, text in enumerate(kept):  # in full, from the first one on, as far as there is room
+            full = _lines([text], width)
+            if (longer := len(full) - len(points[place])) <= room:
+                points[place], room = full, room - longer
         more = [_lines([f"  - {point}"], width) for point in self.points]
-        return "\n".join([*shown, *_whole(more, room), *end])
+        return "\n".join([*head, *chain(*points), *_whole(more, room), *end])
 
 
 def _whole(points: Sequence[Sequence[str]], room: int) -> list[str]:

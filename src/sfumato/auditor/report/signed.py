@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.codes import text_of
 from sfumato.errors import PlanMismatch
 from sfumato.methods import load_plan
-from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.plan import Plan
 from sfumato.publisher.table import Table
 from sfumato.release.manifest import mechanism_parts, response_part
@@ -33,7 +31,7 @@ def signed_plan(file: str | Path, table: Table, release: Release) -> Plan:
 
 def _differing(plan: Plan, release: Release) -> Iterator[str]:
     """Yield what the manifest states otherwise than the plan."""
-    manifest, figures = release.manifest, plan.figures
+    manifest = release.manifest
     if (plan.method, plan.assurance) != (manifest.method, manifest.assurance):
         yield "method"
     if mechanism_parts(plan.claim, plan.mechanisms) != manifest.mechanisms:
@@ -44,14 +42,10 @@ def _differing(plan: Plan, release: Release) -> Iterator[str]:
         yield "list of what was computed from the table"
     if plan.rows != manifest.data.rows + manifest.withheld:
         yield "number of records"
-    if isinstance(figures, BucketFigures) and figures.exact and _published(figures) != _listed(release):
-        yield "number of withheld records"  # of each value; the draw decides it, where there is one
-
-
-def _published(figures: BucketFigures) -> dict[tuple[str, ...], int]:
-    """Return how many records of each value a plan publishes, without values that it withholds altogether."""
-    values = product(*(map(text_of, part.values) for part in figures.domain.parts))
-    return {value: number for value, number in zip(values, figures.published.tolist(), strict=True) if number}
+    if (planned := plan.figures.value_counts) is not None:
+        texts = {tuple(map(text_of, value)): number for value, number in planned.items()}
+        if texts != _listed(release):
+            yield "number of withheld records"  # of each value; the draw decides it, where there is one
 
 
 def _listed(release: Release) -> dict[tuple[str, ...], int]:

@@ -16,6 +16,7 @@ from sfumato.engines.embedded.counting import count_sensitive, rough_median
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.errors import TableError
 from sfumato.methods import METHODS
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher import toml
 from sfumato.publisher.policy import UNDECIDED
 from sfumato.publisher.policy_rules import BinRule, ColumnRule
@@ -214,7 +215,8 @@ def _second(source: Source, guess: Guess, choice: Choice) -> list[str]:
         ]
     column, breaks = guess.column, _breaks(source, guess.column) if _needs_bins(guess.column) else ()
     own = f"columns.{toml.key(column.name)}"
-    name = "ranges" if len(breaks) > 1 and not column.missing else "uniform"
+    in_order = len(breaks) > 1 and not column.missing
+    method = next(each for each in METHODS if each.for_order) if in_order else Uniform
     return [
         toml.comment(
             "If it is sensitive, it is drawn by itself, with a method and a requirement of its own; what both columns "
@@ -225,7 +227,7 @@ def _second(source: Source, guess: Guess, choice: Choice) -> list[str]:
                 *([f"bins = {{ breaks = {toml.numbers(breaks)} }}"] if breaks else []),
                 *(['missing = "category"'] if column.missing else []),
                 f"[{own}.method]",
-                f"name = {toml.quote(name)}",
+                f"name = {toml.quote(method.name)}",
                 f"[{own}.requirement]",
                 "gamma = 3    # odds change by at most 3",
             ]
