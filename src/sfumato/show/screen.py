@@ -50,9 +50,8 @@ class Screen:
         """Return the screen with all that must be decided; only if nothing else helps in more lines than a screen."""
         end, kept = _lines(self.end, width), [f"  - {point}" for point in self.must]
         short = [_first_sentence(point) for point in kept]
-        ways = [(MOST_FOLDED, MOST_FOLDED, SAID_FIRST)]
-        ways += [(most, 2, SAID_FIRST) for most in range(MOST_FOLDED, 1, -1)]
-        ways += [(2, 1, SAID_FIRST), (1, 1, SAID_FIRST), (1, 1, "")]
+        ways = [(MOST_FOLDED, most, SAID_FIRST) for most in (MOST_FOLDED, 2, 1)]
+        ways += [*((most, 1, SAID_FIRST) for most in range(MOST_FOLDED - 1, 0, -1)), (1, 1, "")]
         for most_of_head, most, whole in ways:
             head = [*_lines(self.head, width, most_of_head, whole), "", *_titled(self.title)]
             points = [_lines([point], width, most) for point in short]
