@@ -183,8 +183,8 @@ def require_solved(equations: Equations, point: Point) -> Point:
         opposite = [equations.opposite[j] for j in at_edge]
         if all(opposite):
             raise CannotMeet(
-                f"The release does not say: {' and '.join(opposite)} cannot be told from 0, or from all of them. So {named} has "
-                "nothing to be compared with.",
+                f"The release does not say: {' and '.join(opposite)} cannot be told from 0, or from all of them. So "
+                f"{named} has nothing to be compared with.",
                 MORE_EVENTS,
             )
         raise CannotMeet(
