@@ -116,8 +116,14 @@ def test_sparse_tables_have_no_interval_of_the_uncertainty_coefficient(release: 
     assert np.isnan(sparse.measures[0].lower)
     assert "no interval" in sparse.measures[0].note
     assert not np.isnan(sparse.measures[1].upper)
+    said = [note for note in sparse.notes if "a weak test" in note]
+    cells = sparse.test.degrees if sparse.test else 0
+    assert cells > 100
+    assert len(said) == 1
+    assert "Values of age are too many: compare bands of it (--exposed and --outcome" in said[0]
     dense = release.association("sex", "job", "sex IS NOT NULL")
     assert not np.isnan(dense.measures[0].lower)  # some 380 rows in 2 x 6 cells
+    assert not [note for note in dense.notes if "a weak test" in note]
 
 
 def test_the_test_of_independence_has_no_floor(release: Release) -> None:

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,11 @@ from sfumato.auditor.report.page_columns import before_after
 from sfumato.auditor.report.reporting import private_page, public_page
 from sfumato.auditor.report.sheet import _people, _unique, columns_of, for_publisher
 from sfumato.auditor.report.sheet import sheet as sheet_of
+from sfumato.auditor.report.signed import signed_plan
+from sfumato.errors import PlanMismatch
+from sfumato.methods.plan import Plan
 from sfumato.publisher.policy_rules import AboutRule
+from sfumato.publisher.publish import to_sign
 from sfumato.release.alone import Alone
 from sfumato.show.words import percent, share
 from tests.page.releases import COLUMN, POLICIES, made
@@ -199,7 +204,7 @@ def test_who_has_a_broken_promise_is_told_not_to_publish() -> None:
     first = next(f for f in record["findings"] if f["attacker"] == "frequencies")
     first.update(verdict="above the bound", worst=0.99)
     page = private_page(of.release, record, of.table)
-    assert "NOT kept: frequencies came beyond the bound. Do not publish." in facts_of(page.sections[0])["Attacks"]
+    assert "NOT kept: frequencies came beyond the bound. Do not hand it out." in facts_of(page.sections[0])["Attacks"]
     tables = [block for block in page.sections[1].blocks if isinstance(block, Table)]
     assert "(frequencies)" in str(tables[0].rows[0][0])  # first of all
 
@@ -247,6 +252,39 @@ def test_the_policy_is_at_the_end_and_reads_as_the_same_one(method: str) -> None
     folded = next(block for block in section.blocks if isinstance(block, Details))
     assert sf.Policy.parse(folded.blocks[0].text).hash() == of.table.policy.hash()  # type: ignore[union-attr]
     assert "policy" not in {section.anchor for section in of.public.sections}
+
+
+def test_a_release_is_handed_out_or_destroyed_as_the_form_to_sign_says() -> None:
+    own = sheets("fine-grain")[0]
+    assert [block.items for block in own.blocks if isinstance(block, Ticks)][1] == ("Hand it out.", "Destroy it.")
+    form = (Path(__file__).parents[2] / "docs" / "publish" / "sign-off.md").read_text(encoding="utf-8")
+    assert "[ ] hand it out   [ ] destroy it" in form
+
+
+def test_the_plan_that_was_signed_off_is_named_if_it_is_the_plan_of_the_release(tmp_path: Path) -> None:
+    of, file = made("suppression"), tmp_path / "plan.json"
+
+    def kept(key: sf.SecretKey | None) -> Plan:
+        method = of.table.policy.method
+        return to_sign(of.table, sf.plan(sf.profile(of.table), method, of.table.policy.requirement, key=key))
+
+    own = kept(sf.SecretKey.from_seed(1))
+    file.write_text(own.to_json(), encoding="utf-8")
+    assert signed_plan(file, of.table, of.release).number == own.number
+    page = private_page(of.release, of.record, of.table, plan=own.number)
+    assert facts_of(page.sections[0])["Plan"].startswith(f"{own.number}: it was signed off")
+    assert "Plan" not in facts_of(sheets("suppression")[0])
+    file.write_text(kept(sf.SecretKey.from_seed(3)).to_json(), encoding="utf-8")  # of the same table, drawn anew
+    with pytest.raises(PlanMismatch, match="was not made by the plan"):
+        signed_plan(file, of.table, of.release)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_release_is_the_plan_that_it_carries_out(method: str, tmp_path: Path) -> None:
+    of, file, key = made(method), tmp_path / "plan.json", sf.SecretKey.from_seed(1)
+    planned = sf.plan(sf.profile(of.table), of.table.policy.method, of.table.policy.requirement, key=key)
+    file.write_text(to_sign(of.table, planned).to_json(), encoding="utf-8")
+    assert signed_plan(file, of.table, of.release).method == method
 
 
 # --- attackers in groups ----------------------------------------------------------------------------------------------

@@ -116,6 +116,21 @@ def test_plan_json(folder: Path) -> None:
     assert plan["gamma"] == [4.0] * 4
 
 
+def test_an_estimate_says_first_that_no_row_has_a_value_and_last_what_its_intervals_cover(folder: Path) -> None:
+    assert run("publish", "t.parquet", "policy.toml", "-o", "r")[0] == 0
+    code, out, err = run("estimate", "r", "--by", "disease", "--where", "sex = 'women'")
+    assert code == 0, err
+    assert out.startswith("No published row satisfies the condition.\nNo published row has 'women' in 'sex'.")
+    assert out.count("No published row has") == 1
+    code, out, err = run("estimate", "r", "SELECT COUNT(*) FROM release WHERE disease = 'no such'")
+    assert out.splitlines()[0].startswith("No value of 'disease' satisfies"), err
+    for target, due in (("table", "not sampling"), ("population", "the added noise and sampling")):
+        for asked in (("estimate", "r", "--by", "disease"), ("estimate", "r", "SELECT COUNT(*) FROM release")):
+            last = run(*asked, "--target", target)[1].splitlines()[-1]
+            assert last.startswith("Intervals cover the added noise")
+            assert due in last
+
+
 def test_json_of_the_whole_story(folder: Path) -> None:
     published = as_json("publish", "t.parquet", "policy.toml", "-o", "r")
     assert published["folder"] == "r"

@@ -20,8 +20,8 @@ from tests.golden.cases import CASES, FILES, table
 
 MOST = 25
 SFUMATO = (sys.executable, "-c", "from sfumato.cli.main import main; main()")
-METHODS = ["uniform", "fine-grain", "several", "randomized-response", "anatomy"]
-MORE = ["subset, sets", "geometric", "small-domain", "suppression", "robust-anatomy", "fine-grain as published"]
+METHODS = ["uniform", "fine-grain", "several", "randomized-response", "anatomy", "suppression"]
+MORE = ["subset, sets", "geometric", "small-domain", "robust-anatomy", "fine-grain as published"]
 ADULT = """
 [columns]
 age = { role = "quasi_identifier", bins = { width = 10 } }
@@ -119,6 +119,47 @@ def test_first_screens_of_many_columns_with_long_names(
     secret = '[columns."the diagnosis"]\nrole = "sensitive"\n'
     Path("policy.toml").write_text(f'{roles}{secret}[method]\nname = "{method}"\n[requirement]\n{requirement}\n')
     check(screens("t.parquet", "policy.toml"))
+
+
+def prepared(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in a folder that holds a golden case: t.parquet and policy.toml."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("policy.toml").write_text(CASES[name].policy, encoding="utf-8")
+    pq.write_table(table(), "t.parquet")
+
+
+def test_all_that_must_be_decided_is_on_the_first_screen_of_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of suppression there is most of it; that planning again leaks must not be among what is left out."""
+    prepared("suppression", tmp_path, monkeypatch)
+    code, told, err = run("plan", "t.parquet", "policy.toml")
+    assert code == 0, err
+    assert told.startswith("WARNING: this draw is lost: plan with -o FILE")
+    for due in ("Plan once: choosing among draws", "safe-d is the strict", "was read off the table", "Computed from"):
+        assert due in told.split("To decide\n")[1], told
+    assert len(told.rstrip("\n").split("\n")) <= MOST
+    assert run("plan", "t.parquet", "policy.toml", "--details")[1].startswith("WARNING: this draw is lost")
+    assert "WARNING" not in run("plan", "t.parquet", "policy.toml", "-o", "plan.json")[1]
+    prepared("uniform", tmp_path, monkeypatch)
+    assert "WARNING" not in run("plan", "t.parquet", "policy.toml")[1]
+
+
+def test_what_comes_after_publishing_is_verify_audit_and_the_second_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared("uniform", tmp_path, monkeypatch)
+    for shown in ((), ("--details",)):
+        told = " ".join(run("publish", "t.parquet", "policy.toml", "-o", f"r{len(shown)}", *shown)[1].split())
+        folder = f"r{len(shown)}"
+        asked = (
+            f"Next: `sfumato verify {folder}`, `sfumato audit t.parquet policy.toml {folder}`, the second signature."
+        )
+        assert f"{asked} Then hand out the whole folder." in told
+    told = run("publish", "t.parquet", "policy.toml", "-o", "seeded", "--seed", "1")[1]
+    assert "Do not hand it out" in told
+    assert "hand out the whole folder" not in told
 
 
 def test_an_escape_sequence_of_a_table_never_reaches_the_terminal(

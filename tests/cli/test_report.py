@@ -85,6 +85,20 @@ def test_a_certificate_is_written_and_checked() -> None:
     assert run("verify", "release", "--certificate", "c.json")[0] == 1
 
 
+def test_the_page_to_sign_names_the_plan_that_was_signed_off() -> None:
+    """Without a certificate, too; of another table's plan nothing is written."""
+    told = run("plan", "t.parquet", "policy.toml", "-o", "plan.json")[1]
+    number = told.split("plan.json, plan ")[1].split(".")[0]
+    code, _, err = run("report", *GIVEN, "-o", "r.html", "--plan", "plan.json", "--seed", "1")
+    assert code == 0, err
+    assert f"{number}: it was signed off" in Path("r.html").read_text(encoding="utf-8")
+    pq.write_table(pq.read_table("t.parquet").slice(1), "other.parquet")
+    assert run("plan", "other.parquet", "policy.toml", "-o", "other.json")[0] == 0
+    code, _, err = run("report", *GIVEN, "-o", "x.html", "--plan", "other.json", "--seed", "1")
+    assert (code, "The table is not the one that was planned" in err) == (1, True), err
+    assert not Path("x.html").exists()
+
+
 def test_a_public_certificate_goes_with_a_public_page() -> None:
     code, out, err = run("report", *GIVEN, "-o", "r.html", "--certificate", "c.json", "--public", "--seed", "1")
     assert (code, out) == (0, "Wrote r.html and c.json. It holds no private figures.\n"), err
@@ -96,7 +110,8 @@ def test_a_public_certificate_goes_with_a_public_page() -> None:
     [
         (["--certificate", "release/c.json"], "lies inside the release"),
         (["--certificate", "policy.toml"], "exists already"),
-        (["--plan", "plan.json"], "A plan is named in a certificate, and none is asked for"),
+        (["--plan", "plan.json", "--public"], "A public page names no plan, and no certificate is asked for"),
+        (["--plan", "policy.toml"], "is not a plan"),
         (["--certificate", "c.json", "--plan", "policy.toml"], "plan"),
     ],
 )

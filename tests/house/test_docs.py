@@ -197,6 +197,15 @@ def test_every_policy_shown_is_valid(page: Path, block: Block) -> None:
     Policy.parse("\n".join([block.text, *lacking]), f"{name(page)}, line {block.line}")
 
 
+@pytest.mark.parametrize("page", ["docs/reference/policy.md", "docs/publish/guide.md"])
+def test_all_methods_that_can_keep_the_order_are_named_where_it_is_told(page: str) -> None:
+    told = (ROOT / page).read_text(encoding="utf-8")
+    (near,) = re.findall(r'(?:the table\'s, refused where|order = "keep"` keeps the table).{0,300}', told, re.DOTALL)
+    named = re.search(r"(?:only|in their place \()([^;)]*)\)", near)
+    assert named
+    assert {*re.findall(r"[a-z-]+", named[1])} - {"and"} == {m.name for m in METHODS if m.keeps_order}
+
+
 def test_what_the_program_cites_is_in_the_documentation() -> None:
     """Every page and section of docs/ that a line of the program names is there."""
     cited = re.compile(r'docs/[\w/-]+\.md(?:[,\s]+"([^"\n]+)")?')

@@ -673,7 +673,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
     "Auditing": (
         Mistake(
             "an audit with another table",
-            "audit patients.csv release --policy policy.toml",
+            "audit patients.csv policy.toml release",
             "Give the table that was published",
             table(rows_of(patients(200))),
         ),
@@ -685,7 +685,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         ),
         Mistake(
             "an audit into the release",
-            "audit patients.csv release --policy policy.toml -o release/audit.json",
+            "audit patients.csv policy.toml release -o release/audit.json",
             "Write it elsewhere",
         ),
         Mistake("a report that is no page", "report patients.csv policy.toml release -o report.pdf", "report.html"),

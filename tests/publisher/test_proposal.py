@@ -152,6 +152,24 @@ def test_one_secret_is_chosen_and_the_others_are_dropped_until_decided() -> None
         assert "LOOKS SENSITIVE TOO" in reason(text, name)
 
 
+@pytest.mark.parametrize("name", ["wealth", "income", "diag_2"])
+def test_what_a_second_secret_is_offered_works(name: str) -> None:
+    """Its own method and requirement, whatever the method of the first takes."""
+    rng = np.random.default_rng(3)
+    table = amounts().append_column("wealth", pa.array(np.exp(rng.normal(11, 1, 4_000))))
+    if name != "wealth":
+        table = clinic(income=np.arange(ROWS) % 50 * 1_000.5, diag_2=["x", "y", "y", None] * (ROWS // 4))
+    text = propose(open_source(table))
+    assert "together with the first" not in plain(text)
+    before, after = text.split(f'[columns.{name}]\nrole = "DECIDE: drop, sensitive or quasi_identifier"')
+    section, rest = after.split("\n\n", 1)
+    asked = "\n".join(line.removeprefix("# ") for line in section.split("\n") if re.match(r"# (\[|\w+ = )", line))
+    policy = Policy.parse(decided(f'{before}[columns.{name}]\nrole = "sensitive"\n{asked}\n\n{rest}'))
+    scanned = scan(table, policy)
+    assert policy.method.name == "several"
+    assert plan(profile(scanned), policy.method, policy.requirement).rows == table.num_rows
+
+
 def test_without_a_likely_secret_the_publisher_chooses_one() -> None:
     table = clinic().drop_columns(["diagnosis"]).append_column("serial", pa.array([f"s{k}" for k in range(ROWS)]))
     text, policy = proposed(table)
@@ -359,6 +377,9 @@ def test_ranges_are_proposed_for_amounts_and_what_that_costs_is_said() -> None:
     assert policy.columns["income"].bins is not None
     assert policy.columns["income"].from_table
     assert "COUNTS OF SINGLE VALUES are estimated worse than by uniform or subset" in plain(text)
+    typical = re.search(r"typically off by about (\d+) \(with uniform (\d+), with subset (\d+)", plain(text))
+    assert typical is not None  # what the warning compares is told
+    assert int(typical[1]) > int(typical[2])
     ranges, *others = (
         plan(profile(scan(table, policy)), method(), policy.requirement).figures.expected
         for method in (Ranges, Uniform, Subset, Plateau)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,38 @@ def test_skew_eligibility_and_rare_values() -> None:
     assert found.entropy == pytest.approx(entropy)
     assert found.eligible_l == 1
     assert [(r.value, r.records) for r in found.rare] == [("gout", 1), ("hiv", 2)]
+
+
+def test_the_rarest_values_are_shown_below_the_most_frequent_ones() -> None:
+    """Of a domain that is declared, too: a value that few have is what a reader looks for."""
+    counts = [*range(30, 20, -1), 9, 3, 1]
+    values = [f"v{k:02}" for k, count in enumerate(counts) for _ in range(count)]
+    found = surveyed(pa.table({"disease": values}), policy(disease=role("sensitive")))
+    assert found.sensitive is not None
+    assert [(v.value, v.records) for v in found.sensitive.least_frequent] == [("v12", 1), ("v11", 3), ("v10", 9)]
+    shown = found.explain().split("rarest")[1].split("\n")
+    assert [line.split()[0] for line in shown[1:4]] == ["v12", "v11", "v10"]
+    few = surveyed(pa.table(SMALL), small_policy())
+    assert few.sensitive is not None
+    assert few.sensitive.least_frequent == ()
+    assert "rarest" not in few.explain()
+
+
+def test_errors_of_values_in_order_are_shown_as_shares() -> None:
+    rows = pa.table({"age": [k % 9 for k in range(900)]})
+    stated = Policy.parse('columns.age.role = "sensitive"\nmethod.name = "ranges"\nrequirement.gamma = 3')
+    told = surveyed(rows, stated).explain()
+    assert re.search(r"ranges +\d+ .* +\d+\.\d\d% ", told)
+
+
+def test_without_a_policy_columns_are_shown_and_what_comes_next() -> None:
+    found = survey(open_source(pa.table(SMALL)))
+    for text in (found.summary().text(80), found.explain()):
+        told = " ".join(text.split())
+        assert "disease text 3 0" in told
+        assert "Next: `sfumato init TABLE --sensitive COLUMN -o policy.toml`" in told
+    wide = survey(open_source(pa.table({f"c{k}": [1, 2] for k in range(40)}))).summary().text(80)
+    assert "... and 30 more" in wide
 
 
 @pytest.mark.parametrize(("counts", "l"), [((3, 3, 3), 3), ((4, 3, 3), 2), ((1, 1, 1, 1, 1), 5), ((5, 4), 1)])
@@ -505,7 +538,7 @@ def test_json_has_the_documented_keys() -> None:
     ]  # fmt: skip
     assert list(plain["sensitive"]) == [
         "columns", "records", "dropped", "values", "observed", "unused", "most_frequent", "largest_share", "entropy",
-        "eligible_l", "rare", "ordered",
+        "eligible_l", "rare", "ordered", "least_frequent",
     ]  # fmt: skip
     assert list(plain["feasibility"][0]) == [
         "method", "assurance", "requirement", "from_policy", "retention_low", "retention_high", "record_utility",

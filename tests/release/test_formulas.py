@@ -181,7 +181,7 @@ def test_columns_with_formulas_are_named(method: str, tmp_path: Path) -> None:
         plan = to_sign(opened, planned(opened))
         release = released(rows(notes), policy, folder=folder)
         said = [note for note in plan.notes if "formula" in note]
-        shown = Publication(folder, release.manifest, policy, None).explain()
+        shown = Publication(folder, release.manifest, policy, None, Path("t.csv"), Path("p.toml")).explain()
         assert set(release.manifest.with_formulas) == due
         assert ('formulas = "escape"' in shown) == bool(due)
         assert len(said) == bool(due)

@@ -46,6 +46,8 @@ TARGETS: tuple[Target, ...] = ("table", "population")
 ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
 NO_ROW = "No published row satisfies the condition."
+SAMPLING = "Intervals cover the added noise and sampling: the rows are taken as a random sample."
+"""Of intervals for a population."""
 MANY_GROUPS, FEW_ROWS = 20, 3
 """From how many groups on, and below how many rows each, an answer says that it is mostly noise."""
 ROUNDING = 1e-9

@@ -24,6 +24,8 @@ from sfumato.show.results import Drawn
 NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
 ROWS_PER_CELL = 30
 """Published rows of a table, for each of its cells, from which on the uncertainty coefficient has an interval."""
+MANY_CELLS = 100
+"""From so many cells on, with fewer rows in each than that, a test of all of them at once is weak."""
 UNCORRECTED, CLASSICAL = "The published rows, uncorrected", "The classical estimate"
 
 
@@ -110,6 +112,7 @@ def association(
     notes = (
         "The test of independence is for the population, whatever the intervals are for.",
         *_which_to_believe(None if by_groups else found.test),
+        *_thin_cells(first, second, joint),
         *notes_of(measures),
         *(joint.notes if by_groups else ()),
     )
@@ -121,6 +124,18 @@ def _which_to_believe(test: IndependenceTest | None) -> Iterator[str]:
     """Say which test counts, where the two do not agree."""
     if test is not None and not isclose(test.statistic, test.naive_statistic, rel_tol=0.01):
         yield "Believe the first test: it is corrected for the noise. The other one is shown for comparison."
+
+
+def _thin_cells(first: str, second: str, joint: JointTable) -> Iterator[str]:
+    """Say if so many cells share the rows that even a clear association can be missed."""
+    cells, rows = joint.value.size, float(joint.value.sum())
+    if cells >= MANY_CELLS and rows < ROWS_PER_CELL * cells:
+        many = first if joint.value.shape[0] >= joint.value.shape[1] else second
+        yield (
+            f"{cells:,} cells, about {rows / cells:,.0f} rows in each: a weak test, which can miss what is clearly "
+            f"there. Values of {many} are too many: compare bands of it (--exposed and "
+            "--outcome; in Python release.risks), or ask the publisher for bins."
+        )
 
 
 def _are_independent(release: CountedRelease, first: str, second: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,6 +49,8 @@ Escape = Annotated[
 Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
 
 
+NOTHING_THERE = re.compile(r"No published row |No value of .+ satisfies|.+ is no value of ")
+"""How notes begin that say why nothing can be found: a word of the condition is wrong."""
 NOISE_ONLY = "Intervals cover the added noise, not sampling. For conclusions about a population: --target population."
 
 
@@ -300,6 +303,8 @@ def _save(answer: Answer | Regression, output: Path | None, escape_formulas: boo
 
 def _tell_answer(answer: Answer, title: str, plot: Path | None, as_json: bool) -> None:
     """Write a picture of an answer where that is asked, and print it."""
+    from sfumato.analyst.answer import SAMPLING
+
     if plot is not None:
         answer.plot(plot, title)
     if as_json:
@@ -308,8 +313,11 @@ def _tell_answer(answer: Answer, title: str, plot: Path | None, as_json: bool) -
     columns = answer.figures()
     rows = zip(*columns.values(), strict=True)
     figures = [[number(figure, decimals_of(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
-    noise = [NOISE_ONLY] if answer.target == "table" else []
-    _print_table(answer.by, answer.groups, list(columns), figures, [*answer.notes, *noise])
+    if wrong := [note for note in answer.notes if NOTHING_THERE.match(note)]:  # before figures that are all 0
+        say("\n".join([*wrong, ""]))
+    notes = [note for note in answer.notes if note not in wrong]
+    covered = NOISE_ONLY if answer.target == "table" else SAMPLING
+    _print_table(answer.by, answer.groups, list(columns), figures, [*notes, covered])
 
 
 def _print_table(

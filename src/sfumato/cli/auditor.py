@@ -223,7 +223,7 @@ def report(
         typer.Option("--certificate", help="Also write a certificate, as JSON: sfumato verify checks it."),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="The plan that was signed off: the certificate names it.")
+        Path | None, typer.Option("--plan", help="The plan that was signed off: the sheet and a certificate name it.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
     as_json: Json = False,
@@ -237,26 +237,32 @@ def report(
     from sfumato.auditor.report.certifying import certificate as certify
     from sfumato.auditor.report.certifying import check_certificate_place, write_certificate
     from sfumato.auditor.report.reporting import check_place, load_comparison, load_record, report
+    from sfumato.auditor.report.signed import signed_plan
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
 
     if audit_file is not None and seed is not None:
         raise UsageError("The seed is for a new audit, and --audit gives one.", "Leave one of them out.")
-    if plan is not None and certificate is None:
-        raise UsageError("A plan is named in a certificate, and none is asked for.", "Add --certificate FILE.")
+    if plan is not None and public and certificate is None:
+        raise UsageError(
+            "A public page names no plan, and no certificate is asked for.",
+            "Leave out --public: the publisher's sheet names the plan. Or add --certificate FILE.",
+        )
     opened, given = open_release(release), Policy.load(policy)
     check_place(output, public)
     if certificate is not None:
         check_certificate_place(certificate)
     methods = [] if comparison is None else load_comparison(comparison, opened)
     scanned = scan(table, given)
+    if plan is not None:  # before the audit, which takes long
+        signed_plan(plan, scanned, opened)
     if audit_file is None:
         with step_bar(as_json) as progress:
             found = audit(scanned, opened, seed=seed, progress=progress).to_dict()
     else:
         found = load_record(audit_file)
     made = None if certificate is None else certify(found, scanned, opened, plan=plan, public=public)
-    report(found, output, release=opened, table=scanned, methods=methods, public=public)
+    report(found, output, release=opened, table=scanned, methods=methods, plan=plan, public=public)
     if certificate is not None and made is not None:
         write_certificate(made, certificate)
     if as_json:

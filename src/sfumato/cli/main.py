@@ -60,6 +60,8 @@ PLUGINS = "sfumato.commands"
 """The group of entry points, each a Typer application, by which other distributions bring commands."""
 TRACEBACK = "SFUMATO_TRACEBACK"
 """Set in the environment, it lets mistakes of this program end in all that Python tells, which may hold values."""
+LOST = "WARNING: this draw is lost: plan with -o FILE to keep the next, and publish that."
+"""Of a plan that was drawn at random and not kept: only another draw can be published."""
 FILE_HINT = "Check that its folder is there, and that you may read and write it."
 
 
@@ -116,7 +118,7 @@ def init(
 
 def profile(
     table: TablePath,
-    policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
+    policy: Annotated[Path | None, typer.Argument(help="The policy (sfumato init); without one, columns only.")] = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
@@ -163,10 +165,14 @@ def plan(
     if why:
         tell(made.why, as_json)
     else:
-        tell_first(made.summary(), made, as_json, details)
+        lost = output is None and made.is_drawn and not as_json
+        if lost and details:
+            say(LOST)
+        first = made.summary()
+        tell_first(replace(first, head=(LOST, *first.head)) if lost else first, made, as_json, details)
     if output is not None and not as_json:
         what = "This exact plan is published" if made.figures.exact else "About this is published, drawn anew,"
-        say(f"Wrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
+        say(f"Wrote {output}, plan {made.number}. {what} by")
         say(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 
@@ -243,7 +249,7 @@ def publish(
             with progress_bar("Publishing", rows_read(made), as_json) as report:
                 release = publish(opened, made, output, key=key, sign=signing, progress=report)
         signer = signing.public.fingerprint if signing else None
-        told = Publication(output, release.manifest, opened.policy, made.uniqueness, signer)
+        told = Publication(output, release.manifest, opened.policy, made.uniqueness, table, policy, signer)
         tell_first(told.summary(), told, as_json, details)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class Publication:
     manifest: Manifest
     policy: Policy
     uniqueness: Uniqueness | None
+    table: Path  # and where the policy is, as they were given
+    policy_file: Path
     signer: str | None = None  # the fingerprint of the key that signed it
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,8 +42,8 @@ class Publication:
 
     def summary(self) -> Screen:
         """Return the first screen: what was published, what is promised, and what to know and do."""
-        do = f"Check it with `sfumato verify {self.folder}`, then hand out the whole folder."
-        return Screen((*self._head(), "", *self.manifest.card.lines), (*self._to_know(), do), "To know, and to do next")
+        head = (*self._head(), "", *self.manifest.card.lines)
+        return Screen(head, tuple(self._to_know()), "To know, and to do next", must=(self._next(),))
 
     def explain(self) -> str:
         """Return all of it: also what is not covered in exact terms, and what a second release would add."""
@@ -49,7 +52,7 @@ class Publication:
         parts = [
             [*self._head()],
             self.manifest.card.lines,
-            ["To know", *(f"  - {point}" for point in self._to_know())],
+            ["To do next, and to know", *(f"  - {point}" for point in (self._next(), *self._to_know()))],
             ["The promise in exact terms", *(f"  {line}" for line in exact)],
         ]
         return "\n\n".join("\n".join(part) for part in parts)
@@ -63,6 +66,16 @@ class Publication:
             yield f"Signed by the key {self.signer}."
         if withheld := self.manifest.withheld:
             yield f"{withheld:,} of {rows + withheld:,} records are withheld ({share(withheld / (rows + withheld))})."
+
+    def _next(self) -> str:
+        """Say what stands between this folder and its readers."""
+        if self.manifest.status != "release":
+            return "Do not hand it out: anyone can undo what a test seed draws. To publish, leave out --seed."
+        folder, table, policy = (shlex.quote(str(path)) for path in (self.folder, self.table, self.policy_file))
+        return (
+            f"Next: `sfumato verify {folder}`, `sfumato audit {table} {policy} {folder}`, the second signature. "
+            "Then hand out the whole folder."
+        )
 
     def _to_know(self) -> Iterator[str]:
         if self.policy.record_key:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from sfumato.studio.web.serve import Opened
 
-EXTRA_HINT = (
-    'Install it: pip install "sfumato[studio]", or in a copy of the repository: uv run --extra studio sfumato studio'
-)
+EXTRA_HINT = 'Install it, in a copy of the repository: pip install ".[studio]", or uv run --extra studio sfumato studio'
 
 
 def studio(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,19 @@ class BucketFigures(Figures):
     def exact(self) -> bool:
         """Whether the numbers are those of the release. With a prior, guests depend on the draw: see `Rehearsal`."""
         return not self.priors
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it was drawn which values lose how many records."""
+        return self.suppression is not None and self.total_withheld > 0
+
+    @property
+    def value_counts(self) -> Mapping[tuple[Any, ...], int] | None:
+        """The published records of each value, by the values of all columns; without those that no record has."""
+        if not self.exact:
+            return None
+        values = product(*(part.values for part in self.domain.parts))
+        return {value: number for value, number in zip(values, self.published.tolist(), strict=True) if number}
 
     @property
     def hidden(self) -> tuple[Domain, ...]:

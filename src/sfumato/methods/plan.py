@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -81,9 +82,19 @@ class Figures(ABC):
         return True
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether chance decided some of the numbers, which hides something of the table."""
+        return False
+
+    @property
     def total_withheld(self) -> int:
         """How many records are not published."""
         return 0
+
+    @property
+    def value_counts(self) -> Mapping[tuple[Any, ...], int] | None:
+        """How many published records have each value, where a release lists them; None where only the draw tells."""
+        return None
 
     @property
     def record_utility(self) -> float | None:
@@ -236,6 +247,11 @@ class Plan(Private, Drawn):
         return bool(self.mechanisms) and all(mechanism.label is None for mechanism in self.mechanisms)
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether chance decided something that is planned: a plan that is made again is another one."""
+        return self.figures.is_drawn
+
+    @property
     def from_table(self) -> bool:
         """Whether anything that is published was computed from the table."""
         return bool(self.computed_from_table)
@@ -261,6 +277,11 @@ class Plan(Private, Drawn):
                 )
         self.figures.require(self)
 
+    @property
+    def number(self) -> str:
+        """What people call the plan by: the beginning of the hash that seals it."""
+        return str(self.to_dict()["plan_hash"])[:12]
+
     # --- words ----------------------------------------------------------------------------------------------------
 
     def summary(self) -> Screen:
@@ -269,8 +290,9 @@ class Plan(Private, Drawn):
         first = f"Plan for {self.rows:,} records by {self.method}, {self.assurance}. Nothing is published yet."
         head = (first, *what, "", *self.card.lines)
         facts = [listed(self.computed_from_table)] if self.computed_from_table else []
-        points = [*self._alone(), *facts, *sorted(self.notes, key=_is_reassuring)]
-        return Screen(head, tuple(points), "To decide")
+        points = [*self._alone(), *facts, *self.notes]
+        decide, know = ([p for p in points if _is_to_know(p) == known] for known in (False, True))
+        return Screen(head, tuple(know), "To decide" if decide else "To know", must=tuple(decide))
 
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""
@@ -367,9 +389,17 @@ class _Stated(BaseModel):
     seeded: bool = Field(default=False, strict=True)
 
 
-def _is_reassuring(note: str) -> bool:
-    """Whether a note says that something was not found: it comes last."""
-    return note.startswith("No ")
+TO_KNOW = re.compile(
+    r"(?:[^:.]+: )?"  # the column that a note is about
+    r"(?:No |0 of |All published values are true|Answers refer to|For this table|The parameters are|Noise in "
+    r"|With a prior|Someone who knows how)"
+)
+"""What notes begin with that ask for no decision: nothing was found, or what analysts will see."""
+
+
+def _is_to_know(note: str) -> bool:
+    """Whether a note asks for no decision: it comes last, and may be left to the details."""
+    return TO_KNOW.match(note) is not None
 
 
 def content_hash(content: dict[str, Any]) -> str:

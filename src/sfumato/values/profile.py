@@ -238,8 +238,8 @@ def _marks(profile: Profile) -> list[str]:
 def _many_numbers(profile: Profile) -> list[str]:
     """Return a note on every sensitive column that has many numbers as its values: quantities are better binned."""
     return [
-        f"{part.name!r} has {len(part.values)} different numbers as values. If they are quantities, such as ages, bins "
-        "make fewer values, and more of each record stays: bins = { width = 10 }."
+        f"{part.name!r} has {len(part.values)} different numbers as values: if they are quantities, such as ages, more "
+        "of each record stays with bins = { width = 10 }."
         for part in profile.sensitive_domain.parts
         if part.name in profile.observed and len(part.values) > MANY and all(map(_is_quantity, part.values))
     ]

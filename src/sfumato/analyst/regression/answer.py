@@ -20,13 +20,14 @@ from sfumato.show.words import column
 from sfumato.values.arrays import FloatArray
 from sfumato.values.text import table
 
+MOST_LETTERS = 40
+"""Of a term in the table that people read."""
 SHOWN = 12
 """Coefficients that `explain` shows; all of them are in `to_arrow()`."""
 NOISE_ALONE = (
     "Intervals cover only the added noise, not sampling. For conclusions about a population ask for the target "
     "`population`."
 )
-SAMPLING = "Intervals cover the added noise and sampling: the rows are taken as a random sample."
 OF_TABLE = "p tests a number of this table, with the noise alone as chance: it is no test of a law."
 
 
@@ -207,7 +208,7 @@ def _shown(answer: Regression) -> tuple[list[str], list[list[str]]]:
     ends = column([*map(float, lows), *map(float, highs)])  # one column of the table
     own = [column([*map(float, values)]) for values in (estimates, answer.coefficients, answer.standard_errors, naive)]
     rows = []
-    for k, term in enumerate(answer.terms):
+    for k, term in enumerate(_compared(answer)):
         estimate, coefficient, error, uncorrected = (values[k] for values in own)
         interval = f"{ends[k]} to {ends[k + len(answer.terms)]}"
         p = _p(float(answer.p_values[k]))
@@ -216,6 +217,14 @@ def _shown(answer: Regression) -> tuple[list[str], list[list[str]]]:
         rows = [[*row[:3], *row[4:]] for row in rows]
         heading = [*heading[:3], *heading[4:]]
     return heading, rows
+
+
+def _compared(answer: Regression) -> list[str]:
+    """Return the terms with what levels are compared with, if there is room for it."""
+    against = [column.against for column in answer.model.columns] * answer.model.family.equations
+    both = zip(answer.terms, against, strict=True)
+    told = [f"{term} (against {reference})" if reference else term for term, reference in both]
+    return told if max(map(len, told)) <= MOST_LETTERS else list(answer.terms)
 
 
 def _p(value: float) -> str:

@@ -13,7 +13,7 @@ again: a and 1 to all levels of a.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
@@ -22,6 +22,7 @@ from sfumato.analyst.regression.factors import Known
 from sfumato.analyst.regression.formula import Formula
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
+from sfumato.values.attributes import label
 
 MOST_COLUMNS = 2_000
 WRITTEN_AT_ONCE = 100_000
@@ -38,6 +39,8 @@ class Column:
     name: str
     numbers: tuple[str, ...]
     levels: tuple[tuple[str, int], ...]
+    against: str = ""  # the reference level that the indicator of a level is compared with
+    opposite: str = ""  # the same with its factor, where there are these two levels alone
 
     @property
     def is_indicator(self) -> bool:
@@ -108,7 +111,17 @@ def _coded(numbers: Sequence[str], categories: Sequence[tuple[str, bool]], known
     for chosen in product(*choices):
         words = [*numbers, *(known[name].level_name(level) for name, level in chosen)]
         columns.append(Column(" : ".join(words) or "intercept", tuple(numbers), chosen))
-    return columns
+    (name, is_full), *more = categories or [("", True)]
+    if numbers or is_full or more or known[name].is_condition:
+        return columns
+    return [_with_reference(column, known[name]) for column in columns]
+
+
+def _with_reference(column: Column, factor: Known) -> Column:
+    """Return the indicator of a level with the level that it is compared with."""
+    assert factor.levels is not None
+    opposite = factor.level_name(factor.reference) if len(factor.levels) == 2 else ""
+    return replace(column, against=label(factor.levels[factor.reference]), opposite=opposite)
 
 
 def design_of(columns: Sequence[Column], values: Mapping[str, FloatArray]) -> FloatArray:

@@ -74,6 +74,11 @@ class Equations:
         return np.tile(np.array(self.source.indicator, dtype=np.bool_), self.family.equations)
 
     @property
+    def opposite(self) -> tuple[str, ...]:
+        """What each coefficient is compared with, where its factor has no third level; else ""."""
+        return self.source.opposite * self.family.equations
+
+    @property
     def size(self) -> int:
         """q, the number of coefficients."""
         return len(self.source.names) * self.family.equations

@@ -236,7 +236,7 @@ def _family(name: str, outcome: Known) -> Family:
         raise UsageError(
             f"The outcome {outcome.text} has the levels {', '.join(levels[:4])}{', ...' if len(levels) > 4 else ''}; a "
             f"{name} model needs {'a yes or no' if name == 'logistic' else 'a number'}.",
-            f"Write {shown} == '{levels[-1]}' ~ ..., or take family='multinomial'.",
+            f"Write {shown} == '{levels[-1]}' ~ ..., or take the family multinomial (--family multinomial).",
         )
     if outcome.levels is not None and len(outcome.levels) == 1:
         raise UsageError(
@@ -248,7 +248,10 @@ def _family(name: str, outcome: Known) -> Family:
         return Logistic()
     if name == "poisson":
         _check_values(
-            outcome, lambda x: x >= 0, "0 or more", "Counts are not negative; family='linear' takes any number."
+            outcome,
+            lambda x: x >= 0,
+            "0 or more",
+            "Counts are not negative; the family linear (--family linear) takes any number.",
         )
         return Poisson()
     return Linear()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.analyst.regression.equations import Equations
-from sfumato.analyst.regression.solving import Point
+from sfumato.analyst.regression.solving import MORE_EVENTS, Point
 from sfumato.analyst.regression.variance import WEAK, alone, events
 from sfumato.values.arrays import FloatArray
 
@@ -32,9 +32,10 @@ def _infinite(equations: Equations, best: Point) -> Iterator[str]:
         happened = bool(best.beta[j] < 0)
         total, error = events(equations, int(j), happened=happened)
         what, sign = ("events", "-infinity") if happened else ("rows without the event", "+infinity")
+        do = MORE_EVENTS if equations.opposite[j] else "Merge this level with another one to learn more."
         yield (
             f"The coefficient of {equations.names[j]} is {sign}: the corrected number of its {what} is {total:,.0f} "
-            f"+- {error:,.0f}. Its interval has one end. Merge this level with another one to learn more."
+            f"+- {error:,.0f}. Its interval has one end. {do}"
         )
 
 

@@ -76,6 +76,10 @@ class Source(Protocol):
         """Which columns are 0 or 1 for levels of categories, but the intercept: their coefficients may be infinite."""
 
     @property
+    def opposite(self) -> tuple[str, ...]:
+        """For each column the records that it is compared with, where they have the only other level; else ""."""
+
+    @property
     def family(self) -> Family:
         """What the outcome is; of `Multinomial` also the names of its classes."""
 
@@ -96,6 +100,11 @@ class Whole:
     family: Family
     cells: Cells
     buckets: Buckets | None = None
+
+    @property
+    def opposite(self) -> tuple[str, ...]:
+        """Nothing is known of levels."""
+        return ("",) * len(self.names)
 
     def batches(self) -> Iterator[Cells]:
         """Yield all cells at once."""

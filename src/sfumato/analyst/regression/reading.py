@@ -250,6 +250,12 @@ class _Reading:
         return tuple(column.is_indicator for column in self.model.columns)
 
     @property
+    def opposite(self) -> tuple[str, ...]:
+        """Of whom the outcome is looked at on the other side of a factor with two levels."""
+        outcome = self.model.outcome.text
+        return tuple(c.opposite and f"{outcome} among {c.opposite}" for c in self.model.columns)
+
+    @property
     def family(self) -> Family:
         """That of the outcome."""
         return self.model.family
@@ -373,7 +379,7 @@ def _check_outcome(model: Model, rows: Rows) -> None:
     if wrong.size:
         raise UsageError(
             f"The outcome {model.outcome.text} must be {wanted}, and a row has {wrong[0]:g}.",
-            f"Write a condition, {model.outcome.text} > 0 ~ ..., or take family='linear'.",
+            f"Write a condition, {model.outcome.text} > 0 ~ ..., or take the family linear (--family linear).",
         )
 
 

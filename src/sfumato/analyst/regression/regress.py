@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.analyst.answer import check_target
+from sfumato.analyst.answer import SAMPLING, check_target
 from sfumato.analyst.ask.conditions import fetched, not_too_deep
 from sfumato.analyst.counting.counts import CountedRelease, Counting
-from sfumato.analyst.regression.answer import NOISE_ALONE, OF_TABLE, SAMPLING, Regression
+from sfumato.analyst.regression.answer import NOISE_ALONE, OF_TABLE, Regression
 from sfumato.analyst.regression.fit import fit
 from sfumato.analyst.regression.model import Model, model_of
 from sfumato.analyst.regression.notes import few_rows

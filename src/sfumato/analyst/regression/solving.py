@@ -24,6 +24,8 @@ from sfumato.values.arrays import BoolArray, FloatArray
 EDGE = 20.0
 """An indicator's coefficient beyond it is infinite: e^-20 of a level's rows is no event."""
 LONGEST_MOVE = 1.5
+MORE_EVENTS = "Ask `sfumato power` what can be told from 0, or take a more frequent outcome."
+"""What to do about a level without events, where no third level could be merged with it."""
 LEANS = 0.01
 """How far a coefficient may move when the edge moves by one."""
 STILL = 1e-12
@@ -176,11 +178,19 @@ def require_solved(equations: Equations, point: Point) -> Point:
     if point.solved:
         return point
     if point.definite and point.edge.any() and _leans(point):
-        named = ", ".join(equations.names[j] for j in np.flatnonzero(point.edge))
+        at_edge = np.flatnonzero(point.edge)
+        named = ", ".join(equations.names[j] for j in at_edge)
+        opposite = [equations.opposite[j] for j in at_edge]
+        if all(opposite):
+            raise CannotMeet(
+                f"The release does not say: {' and '.join(opposite)} cannot be told from 0, or from all of them. So "
+                f"{named} has nothing to be compared with.",
+                MORE_EVENTS,
+            )
         raise CannotMeet(
             f"The release does not say: the reference level that {named} is compared with has no events left after "
             "correction, or nothing else.",
-            "Take another level as the reference, or merge it with one.",
+            "Take another level as the reference, merge it with one, or take a more frequent outcome.",
         )
     raise CannotMeet(_why_not(equations, point), "Use fewer levels, family 'linear', or fewer randomized columns.")
 

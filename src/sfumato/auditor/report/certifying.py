@@ -11,8 +11,8 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.report.page_attackers import above_the_bound, coverage
 from sfumato.auditor.report.reporting import check_record, check_table
 from sfumato.auditor.report.sheet import alone_in_table
+from sfumato.auditor.report.signed import signed_plan
 from sfumato.errors import UsageError
-from sfumato.methods import load_plan
 from sfumato.publisher.table import Table
 from sfumato.release.alone import alone_in
 from sfumato.release.certificate import (
@@ -57,7 +57,7 @@ def certificate(
         requirement=required_of(manifest),
         card=card_of(manifest),
         policy=CertifiedPolicy(sha256=manifest.policy_sha256, about=about.model_dump() if about else {}),
-        plan_sha256=None if plan is None else _signed_plan(Path(plan), table),
+        plan_sha256=None if plan is None else _signed_plan(Path(plan), table, release),
         alone=alone_in(release),
         table=None if public else _private(record, table),
         attacks=tuple(_verdicts(release, record) if public else map(_attack, record["findings"])),
@@ -82,9 +82,9 @@ def check_certificate_place(path: Path) -> None:
         )
 
 
-def _signed_plan(file: Path, table: Table) -> str:
-    """Return the checksum of a plan's file; raise unless it is a plan for this table and this policy."""
-    load_plan(file).require(table.hash(), table.policy.hash())
+def _signed_plan(file: Path, table: Table, release: Release) -> str:
+    """Return the checksum of a plan's file; raise unless it is the plan of the release."""
+    signed_plan(file, table, release)
     return file_sha256(file)
 
 

@@ -24,6 +24,7 @@ from sfumato.auditor.report.page_counts import certainty, counts
 from sfumato.auditor.report.page_mechanism import binding, blurring
 from sfumato.auditor.report.page_words import citing, in_short, limits, promise, story
 from sfumato.auditor.report.sheet import for_everybody, for_publisher, sheet
+from sfumato.auditor.report.signed import signed_plan
 from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
 from sfumato.methods import title_of
@@ -68,14 +69,16 @@ def report(
     release: Release | str | Path | None = None,
     table: Table | None = None,
     methods: Sequence[Compared] = (),
+    plan: str | Path | None = None,
     public: bool = False,
 ) -> None:
     """Write one self-contained HTML page about a release and its audit.
 
     `audit` is an Audit, or its record (docs/reference/json.md); `release` the release, unless it is there still.
     `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
-    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the policy
-    what it is about ([about]), of the table and other methods nothing.
+    given. `plan` is the file of the plan that was signed off, which the sheet names; it needs the table.
+    With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the policy
+    what it is about ([about]), of the table, the plan and other methods nothing.
     """
     path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
     opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
@@ -83,7 +86,8 @@ def report(
     check_record(record, opened)
     if table is not None:
         check_table(table, opened)
-    page = public_page(opened, record, table) if public else private_page(opened, record, table, methods)
+    number = "" if plan is None else _number(plan, table, opened)
+    page = public_page(opened, record, table) if public else private_page(opened, record, table, methods, number)
     if not public:
         write_new(path, html_of(page))
         return
@@ -99,12 +103,28 @@ def public_page(release: Release, audit: Record, table: Table | None = None) -> 
     return _page(release, True, [*shown, *_to_the_letter(release)], table)
 
 
-def private_page(release: Release, audit: Record, table: Table | None = None, methods: Sequence[Compared] = ()) -> Page:
-    """Return the publisher's page; with the table it has true counts, the roles of columns and the policy."""
+def _number(plan: str | Path, table: Table | None, release: Release) -> str:
+    """Return the number of the plan that was signed off, if it is the plan of the release."""
+    if table is None:
+        raise UsageError("A plan can be checked only with the table that it is for.", "Give the table (sf.scan).")
+    return signed_plan(plan, table, release).number
+
+
+def private_page(
+    release: Release,
+    audit: Record,
+    table: Table | None = None,
+    methods: Sequence[Compared] = (),
+    plan: str = "",
+) -> Page:
+    """Return the publisher's page; with the table it has true counts, the roles of columns and the policy.
+
+    `plan`: the number of the plan that was signed off.
+    """
     truth = None if table is None else partial(true_counts, release, table)
     policy = None if table is None else table.policy
     shown = [
-        sheet(for_publisher(release, audit, table)),
+        sheet(for_publisher(release, audit, table, plan)),
         findings(release.manifest, audit),
         before_after(release, policy),
         counts(release, truth),

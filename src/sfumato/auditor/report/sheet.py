@@ -64,6 +64,7 @@ class Told:
     alone: Alone | None  # by what others may know: of the table, or of what is published
     published: Alone | None
     people: People | None = None  # who have several rows
+    plan: str = ""  # the number of the plan that was signed off, if it is given
 
 
 class People(NamedTuple):
@@ -80,13 +81,13 @@ def for_everybody(release: Release, table: Table | None) -> Told:
     return Told(release, table.policy.about if table else None, None, None, published, published)
 
 
-def for_publisher(release: Release, audit: Record, table: Table | None) -> Told:
+def for_publisher(release: Release, audit: Record, table: Table | None, plan: str = "") -> Told:
     """Return what the publisher's sheet is made from."""
     published = alone_in(release)
     if table is None:
         return Told(release, None, None, audit, published, published)
     alone, people = alone_in_table(table), _people(table)
-    return Told(release, table.policy.about, table.policy, audit, alone, published, people)
+    return Told(release, table.policy.about, table.policy, audit, alone, published, people, plan)
 
 
 def _people(table: Table) -> People | None:
@@ -129,12 +130,12 @@ def sheet(of: Told) -> Section:
     ]
     if of.audit:
         blocks += [Ticks(BEFORE, tuple(_conditions(of))), Ticks("Decision", DECISION), Text(AGREED)]
-        blocks += [SignOff(("Publishes", "Agrees"), ("Name", "Role", "Date", "Signature"))]
+        blocks += [SignOff(("Hands out", "Agrees"), ("Name", "Role", "Date", "Signature"))]
     return Section("decision", "Decision sheet", tuple(blocks), "sheet")
 
 
-BEFORE = "Before you sign, tick what holds. What is left open speaks against publishing."
-DECISION = ("Publish.", "Do not publish.")
+BEFORE = "Before you sign, tick what holds. What is left open speaks against handing it out."
+DECISION = ("Hand it out.", "Destroy it.")
 AGREED = "By signing, you accept what is not covered: see the next page."
 
 
@@ -156,6 +157,8 @@ def _about(of: Told) -> Iterator[tuple[str, str]]:
         stated = getattr(of.about, key, None) or ""
         if stated or of.audit:
             yield term, stated
+    if of.plan:
+        yield "Plan", f"{of.plan}: it was signed off, and this release is that plan, carried out."
     if several := _several_rows(of):
         yield "Rows", several
 
@@ -238,9 +241,8 @@ def _attacks(manifest: Manifest, audit: Record) -> str:
     attacks, tests = _attacks_on(audit), [f for f in audit["findings"] if is_check(f) and not repeats(f)]
     above = [f["attacker"] for f in audit["findings"] if f["verdict"] == "above the bound"]
     if above:
-        return (
-            f"The promise was NOT kept: {and_list(list(dict.fromkeys(above)))} came beyond the bound. Do not publish."
-        )
+        who = and_list(list(dict.fromkeys(above)))
+        return f"The promise was NOT kept: {who} came beyond the bound. Do not hand it out."
     covered, outside = covered_and_not(attacks)
     parts = [f"{_attackers(len(covered))} whom the promise covers stayed within it."]
     parts += [f"{len(tests)} tests of how the release was made found nothing wrong."] if tests else []

@@ -88,9 +88,9 @@ class Geometric(OrderedDrawing):
         """Tell the errors, and that uniform perturbation would promise more."""
         return (
             *super().about_matrix(figures),
-            f"Uniform perturbation promises the factor {self.factor_of(figures):.4g} to everybody. This plan promises "
-            f"it to someone who knows {figures.domain.name!r} up to {self.steps} step(s) already, and to everybody "
-            f"else {min(figures.gamma):.4g}.",
+            f"This plan promises the factor {self.factor_of(figures):.4g} to someone who knows {figures.domain.name!r} "
+            f"up to {self.steps} step(s) already, and to everybody else {min(figures.gamma):.4g}; uniform perturbation "
+            f"promises {self.factor_of(figures):.4g} to everybody.",
         )
 
     def factor_of(self, figures: PerturbationFigures) -> float:

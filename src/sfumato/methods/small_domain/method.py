@@ -192,7 +192,7 @@ def _disclosures(profile: Profile, mechanism: Mechanism, sizes: list[int]) -> li
     told = sum(size for table, size in zip(mechanism.tables, sizes, strict=True) if tells_composition(table))
     if told:
         notes.append(
-            f"The matrices tell the exact composition of sub-tables with {told:,} of {profile.rows:,} records: how "
-            "many have each value there. Who uses that can exceed rho2."
+            f"The matrices tell exactly how many have each value in sub-tables with {told:,} of {profile.rows:,} "
+            "records, and who uses that can exceed rho2."
         )
     return notes

@@ -126,8 +126,8 @@ def _notes(found: Suppressed, figures: SuppressionFigures) -> Iterator[str]:
         yield from _whole(found)
         return
     yield (
-        "Which values lose how many records was drawn when this plan was made. Publish it, or do not. Planning again "
-        "until the draw is to your liking tells, by the choice, what the draw was to hide."
+        "Plan once: choosing among draws tells what this draw hides. Which values lose how many records was drawn for "
+        "this plan: publish it, or do not publish."
     )
     yield (
         f"Answers refer to the {int(found.kept.sum()):,} published records. The {found.withheld:,} withheld ones have "

@@ -16,6 +16,7 @@ from sfumato.engines.embedded.counting import count_sensitive, rough_median
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.errors import TableError
 from sfumato.methods import METHODS
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher import toml
 from sfumato.publisher.policy import UNDECIDED
 from sfumato.publisher.policy_rules import BinRule, ColumnRule
@@ -82,7 +83,10 @@ def proposal(source: Source, sensitive: str | None = None, progress: Progress = 
         _top_level(source, guesses),
         _about(),
         _input(source, delimiter, columns),
-        *(_column(g) if g is not secret else _sensitive(g, bins, breaks, profile) for g in guesses),
+        *(
+            _sensitive(g, bins, breaks, profile) if g is secret else [*_column(g), *_second(source, g, choice)]
+            for g in guesses
+        ),
         _person(guesses),
         _method(profile, choice, _known(guesses)),
         _requirement(choice),
@@ -156,7 +160,8 @@ def _about() -> list[str]:
     return [
         toml.comment(
             "For whoever signs: these lines stand on the first page of the report (`sfumato report`). What is left out "
-            "is a blank there, to fill in by hand. Write nothing about single records here:"
+            "is a blank there, to fill in by hand. State them before you plan: a plan and a release are of one policy, "
+            "with these lines. Write nothing about single records here:"
         ),
         *toml.commented(
             [
@@ -195,6 +200,39 @@ def _column(guess: Guess) -> list[str]:
     if guess.role in LEFT_OUT_ROLES:
         return lines
     return [*lines, *_bins(column), *_missing(column)]
+
+
+def _second(source: Source, guess: Guess, choice: Choice) -> list[str]:
+    """Say what a second sensitive column needs: a method of its own, where records are drawn one by one."""
+    if guess.rank is None:
+        return []
+    if not choice.method.draws_alone:
+        return [
+            toml.comment(
+                f"If it is sensitive: with {choice.method.name} it is randomized together with the first, and their "
+                "values multiply."
+            )
+        ]
+    column, breaks = guess.column, _breaks(source, guess.column) if _needs_bins(guess.column) else ()
+    own = f"columns.{toml.key(column.name)}"
+    in_order = len(breaks) > 1 and not column.missing
+    method = next(each for each in METHODS if each.for_order) if in_order else Uniform
+    return [
+        toml.comment(
+            "If it is sensitive, it is drawn by itself, with a method and a requirement of its own; what both columns "
+            "tell of a record multiplies:"
+        ),
+        *toml.commented(
+            [
+                *([f"bins = {{ breaks = {toml.numbers(breaks)} }}"] if breaks else []),
+                *(['missing = "category"'] if column.missing else []),
+                f"[{own}.method]",
+                f"name = {toml.quote(method.name)}",
+                f"[{own}.requirement]",
+                "gamma = 3    # odds change by at most 3",
+            ]
+        ),
+    ]
 
 
 def _role(guess: Guess) -> str:

@@ -108,6 +108,8 @@ class Choice:
         """Say what shares and means are off by, and why what is for an order is not proposed."""
         if not self.in_order:
             return
+        if (count := _typical_of(made)) is not None:
+            yield f"The count of a value is typically off by about {count}{self._beside(_typical_of)}."
         if (share := _share_of(made)) is not None:
             yield f"The share of records up to a value is off by about {share}{self._beside(_share_of)}."
         if (mean := _mean_of(made)) is not None:
@@ -251,6 +253,11 @@ def _error(made: Figures) -> float:
 
 def _count_error(made: Figures) -> float:
     return math.inf if made.expected.count is None else made.expected.count
+
+
+def _typical_of(made: Figures) -> str | None:
+    """Return what a count is off by, as the root of the mean square over all values: by it methods are compared."""
+    return None if made.expected.count is None else f"{made.expected.count:,.0f}"
 
 
 def _share_of(made: Figures) -> str | None:

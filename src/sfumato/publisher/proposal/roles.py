@@ -199,10 +199,7 @@ def _settled(guess: Guess, chosen: Guess) -> Guess:
         )
         reason = f"{guess.reason}. {named}; it will be randomized"
         return replace(guess, reason=reason)
-    reason = (
-        f"{guess.reason}. LOOKS SENSITIVE TOO. Published as it is, it would tell the secret. As a second sensitive "
-        "column it is randomized together with the first (their values multiply)"
-    )
+    reason = f"{guess.reason}. LOOKS SENSITIVE TOO. Published as it is, it would tell the secret"
     return replace(guess, role="drop", reason=reason, decision="drop, sensitive or quasi_identifier")
 
 

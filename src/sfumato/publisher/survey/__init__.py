@@ -52,7 +52,7 @@ from sfumato.publisher.survey.found import (
 from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.table import Table, check_columns, count_alone, no_progress
 from sfumato.show.words import percent, share
-from sfumato.values.arrays import Progress
+from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
 from sfumato.values.order import codes_in_order
@@ -138,7 +138,13 @@ def _sensitive(profile: Profile) -> Sensitive:
     frequency, counts, labels = profile.frequency, profile.counts, profile.domain.labels
     if not profile.rows:
         raise TableError(f"No row has a value of {profile.domain.name!r}.", "All rows are left out.")
-    order = np.argsort(-counts, kind="stable")[:FREQUENT]
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    first, last = order[:FREQUENT], order[FREQUENT:][-FREQUENT:][::-1]
+
+    def shares(codes: IntArray) -> tuple[ValueShare, ...]:
+        return tuple(ValueShare(labels[c], int(counts[c]), float(frequency[c])) for c in codes)
+
     positive = frequency[frequency > 0]
     entropy = float(-(positive * np.log(positive)).sum())
     return Sensitive(
@@ -148,12 +154,13 @@ def _sensitive(profile: Profile) -> Sensitive:
         values=profile.domain.size,
         observed=profile.observed,
         unused=int((counts == 0).sum()),
-        most_frequent=tuple(ValueShare(labels[c], int(counts[c]), float(frequency[c])) for c in order if counts[c]),
+        most_frequent=shares(first),
         largest_share=float(frequency.max()),
         entropy=abs(entropy) / math.log(profile.domain.size) if profile.domain.size > 1 else 0.0,
         eligible_l=profile.rows // int(counts.max()),
         rare=_rare(profile),
         ordered=_is_ordered(profile),
+        least_frequent=shares(last),
     )
 
 

@@ -27,6 +27,13 @@ PLAIN_TYPES = (
 """Types of columns that can be randomized."""
 
 
+MOST_COLUMNS = 10  # of a table without a policy, on the first screen
+NEXT = (
+    "This is all that can be told without a policy. Next: `sfumato init TABLE --sensitive COLUMN -o policy.toml` "
+    "proposes one. With it, `sfumato profile TABLE policy.toml` shows who can be found, which columns tell the secret, "
+    "and what can be promised."
+)
+"""What to do where there is no policy yet."""
 ROLE_WORDS = {
     "identifier": "Left out",
     "drop": "Left out",
@@ -87,6 +94,7 @@ class Sensitive:
     eligible_l: int  # the largest l such that no value exceeds a share of 1/l
     rare: tuple[RareValue, ...]
     ordered: bool = False  # whether all values are numbers, bins or periods, or the policy states their order
+    least_frequent: tuple[ValueShare, ...] = ()  # the rarest of the others that occur, the rarest first
 
 
 @dataclass(frozen=True)
@@ -220,6 +228,7 @@ class Survey:
             _persons(self.persons) if self.persons else [],
             _errors(self.errors) if self.errors else [],
             _feasibility(self.feasibility) if self.feasibility else [],
+            [NEXT] if self.feasibility is None else [],
         ]
         return "\n\n".join("\n".join(part) for part in parts if part)
 
@@ -227,7 +236,7 @@ class Survey:
 def _first(survey: Survey) -> Iterator[str]:
     """Yield what matters of a table, a line each."""
     yield f"{survey.table}: {survey.rows:,} rows, {len(survey.columns):,} columns. Private: not for release."
-    yield from _by_role(survey.columns)
+    yield from _by_role(survey.columns) if survey.feasibility is not None else _columns_alone(survey.columns)
     if found := survey.uniqueness:
         yield found.sentence
     for secret in (survey.sensitive, *survey.apart):
@@ -240,14 +249,23 @@ def _first(survey: Survey) -> Iterator[str]:
     if own := next((case for case in survey.feasibility or () if case.from_policy), None):
         yield _own_case(own)
     if survey.feasibility is None:
-        yield "With a policy, this shows who can be found, which columns tell the secret, and what can be promised."
+        yield ""
+        yield NEXT
+
+
+def _columns_alone(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield what is known of columns without a policy, of as many as a screen has room for."""
+    head, *lines = _columns(columns[:MOST_COLUMNS])
+    yield from ("", head, *lines)
+    if (more := len(columns) - MOST_COLUMNS) > 0:
+        yield f"  ... and {more:,} more"
 
 
 def _by_role(columns: Sequence[Column]) -> Iterator[str]:
-    """Yield the columns of each role, or of the table where there is no policy."""
+    """Yield the columns of each role."""
     roles: dict[str, list[str]] = {}
     for column in columns:
-        roles.setdefault(ROLE_WORDS.get(column.role or "", "Columns"), []).append(_cut(column.name))
+        roles.setdefault(ROLE_WORDS[column.role or "other"], []).append(_cut(column.name))
     yield from (f"{role}: {listed(names)}" for role, names in roles.items())
 
 
@@ -310,17 +328,22 @@ def _sensitive(s: Sensitive) -> list[str]:
     facts += f"; {s.unused:,} of them nobody has" if s.unused else ""
     facts += "; they are in order" if s.ordered else "; they are in no order"
     facts += f"; {s.dropped:,} rows without a value are left out" if s.dropped else ""
-    frequent = [[_cut(v.value), f"{v.records:,}", f"{share(v.share, 2)}"] for v in s.most_frequent]
     return [
         f"Sensitive: {name}",
         indented(facts + "."),
-        *_table(["most frequent", "records", "share"], frequent, 1),
+        *_frequencies("most frequent", s.most_frequent),
+        *(_frequencies("rarest", s.least_frequent) if s.least_frequent else []),
         indented(
             f"The largest share is {share(s.largest_share, 2)}; entropy {s.entropy:.2f} of 1 (1: all values "
             "equally frequent)."
         ),
         indented(_eligibility(s)),
     ]
+
+
+def _frequencies(title: str, values: Sequence[ValueShare]) -> list[str]:
+    rows = [[_cut(v.value), f"{v.records:,}", f"{share(v.share, 2)}"] for v in values]
+    return _table([title, "records", "share"], rows, 1)
 
 
 def _eligibility(s: Sensitive) -> str:
@@ -392,7 +415,7 @@ def _errors(errors: Sequence[Off]) -> list[str]:
         of_method.setdefault(e.method, []).append(e)
     head = ["method", *(f"{kind} at {gamma}" for kind in kinds for gamma in gammas)]
     rows = [[name, *(_off(e, kind) for kind in kinds for e in found)] for name, found in of_method.items()]
-    legend = " ".join(OFF[kind][1] for kind in kinds)
+    legend = " ".join(OFF[kind] for kind in kinds)
     return [
         f"What analysts would be off by, where odds may change by at most {_joined(gammas)} times",
         *_table(head, rows, 1),
@@ -402,16 +425,18 @@ def _errors(errors: Sequence[Off]) -> list[str]:
 
 
 OFF = {
-    "count": ("{:,.0f}", "Count: of one value, typically (the root of the mean square over all values)."),
-    "share": ("{share(, 2)}", "Share: of the records whose value is at most some value."),
-    "mean": ("{share(, 2)}", "Mean: of the places in the order, as a part of the range."),
+    "count": "Count: of one value, typically (the root of the mean square over all values).",
+    "share": "Share: of the records whose value is at most some value.",
+    "mean": "Mean: of the places in the order, as a part of the range.",
 }
-"""How errors are shown, and what they are of."""
+"""What errors are of."""
 
 
 def _off(e: Off, kind: str) -> str:
     number = getattr(e, kind)
-    return "-" if number is None else OFF[kind][0].format(number)
+    if number is None:
+        return "-"
+    return f"{number:,.0f}" if kind == "count" else share(number, 2)
 
 
 def _joined(texts: Iterable[str]) -> str:
