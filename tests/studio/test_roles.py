@@ -240,15 +240,10 @@ def test_problems_of_a_rule_are_told_in_words() -> None:
 
 def test_what_is_open_is_told_in_the_words_of_the_page(tmp_path: Path) -> None:
     """No path of a policy file, and no text in it, which nobody edits there."""
-    (tmp_path / "t.csv").write_text(
-        "age,finding\n" + "\n".join(f"{20 + k % 40},{'abc'[k % 3]}{k % 7}" for k in range(200))
-    )
-    desk = open_desk(tmp_path / "t.csv", None, None)
-    raw = {**desk.raw, "columns": {name: {"role": "DECIDE: sensitive or drop"} for name in ("age", "finding")}}
-    desk.change(raw, "two roles are open")
+    desk = open_desk(patients(tmp_path, 60), None, None)
+    desk.change({"columns": {name: {"role": "DECIDE: sensitive or drop"} for name in ("age", "finding")}}, "two open")
     problem = desk.problem()
     assert problem is not None
-    assert problem.message == (
-        "It leaves 2 decision(s) to you:\n  columns.age.role: sensitive or drop\n  columns.finding.role: sensitive or drop"
-    )
+    places = [f"  columns.{name}.role: sensitive or drop" for name in ("age", "finding")]
+    assert problem.message.splitlines() == ["It leaves 2 decision(s) to you:", *places]
     assert problem.hint == "Decide them under Roles."

@@ -73,6 +73,7 @@ class Ticks:
 
     heading: str
     items: tuple[str, ...]
+    style: str = ""
 
 
 @dataclass(frozen=True)

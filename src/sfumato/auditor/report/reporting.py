@@ -154,11 +154,16 @@ def policy_text(policy: Policy) -> Section:
     return Section("policy", "The policy", (Text(first), text), "on-screen")
 
 
+LONGEST_TITLE = 80
+"""Letters: two lines on paper."""
+
+
 def _page(release: Release, public: bool, sections: Sequence[Section], table: Table | None) -> Page:
     """Return the page; its title is what the publisher calls the data set, where they do."""
     manifest = release.manifest
     name, about = f"Release {manifest.release_id}", table.policy.about if table else None
-    title = (about.title if about else "") or name
+    called = about.title if about else ""
+    title = called if called and len(called) <= LONGEST_TITLE else name  # a longer one stands on the sheet
     made = f"{datetime.now(UTC).date().isoformat()}, {software()}"
     named = "" if title == name else f"{name}: "
     dated = f"{'published' if public else 'prepared'} {manifest.created}"

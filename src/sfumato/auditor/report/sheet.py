@@ -129,7 +129,7 @@ def sheet(of: Told) -> Section:
         _columns(manifest, of.policy),
     ]
     if of.audit:
-        blocks += [Ticks(BEFORE, tuple(_conditions(of))), Ticks("Decision", DECISION), Text(AGREED)]
+        blocks += [Ticks(BEFORE, tuple(_conditions(of))), Ticks("Decision", DECISION, "inline"), Text(AGREED, "inline")]
         blocks += [SignOff(("Hands out", "Agrees"), ("Name", "Role", "Date", "Signature"))]
     return Section("decision", "Decision sheet", tuple(blocks), "sheet")
 
@@ -139,7 +139,7 @@ DECISION = ("Hand it out.", "Destroy it.")
 AGREED = "By signing, you accept what is not covered: see the next page."
 
 
-MOST_LETTERS = 250  # of facts that the sheet lists; more of them stand among the limits
+MOST_LETTERS = 130  # of facts that the sheet lists; more of them stand among the limits
 
 
 def _also_shown(computed: Sequence[str]) -> str:
