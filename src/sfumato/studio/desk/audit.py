@@ -18,7 +18,7 @@ from sfumato.show.words import share
 from sfumato.studio.desk import work
 from sfumato.studio.desk.compare import COMPARISON
 from sfumato.studio.desk.desk import Desk
-from sfumato.studio.desk.sign import RELEASE
+from sfumato.studio.desk.sign import PLAN, RELEASE
 from sfumato.studio.desk.steps import Kind, Step, desk_of
 from sfumato.studio.web.pages import go, page
 from sfumato.studio.web.pictures import element, picture
@@ -186,7 +186,8 @@ def make_report(request: Request) -> Response:
     def keep(_: None) -> None:
         desk.workspace.remember(REPORT, file, policy, about=release)
 
-    arguments = (desk.table, policy, release, record, compared, file)
+    signed = desk.workspace.made(PLAN) if desk.workspace.policy_of(PLAN) == policy else None
+    arguments = (desk.table, policy, release, record, compared, signed, file)
     desk.jobs.start("Writing the report", work.write_report, *arguments, then=keep, makes=file)
     return go("/audit")
 

@@ -74,7 +74,8 @@ def _shell(desk: Desk, policy: Path, names: dict[str, Path | None]) -> Iterator[
     yield line("publish", table, policy, "--plan", plan, "-o", "release")
     yield line("verify", release)
     yield line("audit", table, policy, release, "-o", "audit.json")
-    yield line("report", table, policy, release, "--audit", names[AUDIT] or "audit.json", "-o", "report.html")
+    audit = names[AUDIT] or "audit.json"
+    yield line("report", table, policy, release, "--audit", audit, "--plan", plan, "-o", "report.html")
 
 
 def show(request: Request) -> Response:

@@ -99,9 +99,16 @@ def audit(report: Report, table: Path, policy: Path, release: Path, file: Path) 
 
 
 def write_report(
-    report: Report, table: Path, policy: Path, release: Path, record: Path, comparison: Path | None, file: Path
+    report: Report,
+    table: Path,
+    policy: Path,
+    release: Path,
+    record: Path,
+    comparison: Path | None,
+    plan: Path | None,
+    file: Path,
 ) -> None:
-    """Write the report of a release from the record of its audit, and of a comparison if there is one."""
+    """Write the report of a release from the record of its audit; of a comparison and the signed plan if there are."""
     from sfumato.analyst.release import open_release
     from sfumato.auditor.report.reporting import load_comparison, load_record
     from sfumato.auditor.report.reporting import report as write
@@ -109,7 +116,8 @@ def write_report(
     report("Writing the report", 0, None)
     opened = open_release(release)
     methods = [] if comparison is None else load_comparison(comparison, opened)
-    write(load_record(record), file, release=opened, table=scan(table, Policy.load(policy)), methods=methods)
+    read = scan(table, Policy.load(policy))
+    write(load_record(record), file, release=opened, table=read, methods=methods, plan=plan)
 
 
 def compare(report: Report, table: Path, policy: Path, file: Path) -> int:
