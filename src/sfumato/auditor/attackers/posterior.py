@@ -326,7 +326,7 @@ def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
 
 ATTACKER = Attacker(
     name="posterior",
-    knows="starts from the most helpful belief that the promise covers",
+    knows="starts from the most helpful covered belief",
     why_not_covered="The guarantee bounds how far a belief rises, not how far it falls.",
     acceptable="Acceptable if only a rising belief does harm. Not if it does harm to rule a value out.",
     on={
