@@ -174,4 +174,24 @@ def test_a_publication_that_is_cancelled_at_any_moment_leaves_all_or_nothing(
         assert [file.name for file in release.parent.iterdir() if file.name.startswith(".")] == []
         assert listing(temporary) == []
         assert not release.exists() or open_release(release).verify().holds
-        assert job.state == ("cancelled" if number else "done") or release.exists()
+        if release.exists() and job.state != "done":  # its name was given before the signal came
+            assert job.state == "failed"
+            assert "is there, and whole" in str(job.problem)
+        assert number or job.state == "done"
+        assert release.exists() == (job.state in ("done", "failed"))
+
+
+def test_what_was_whole_before_it_was_cancelled_is_told(jobs: Jobs, tmp_path: Path) -> None:
+    file = tmp_path / "made"
+    job = jobs.start("Writing", _made_and_waiting, file, then=lambda _: None, makes=file)
+    while not file.exists():
+        time.sleep(0.01)
+    jobs.cancel()
+    assert job.state == "failed"
+    assert job.problem is not None
+    assert job.problem.message == "Writing had ended before it could be cancelled: 'made' is there, and whole."
+
+
+def _made_and_waiting(_: object, file: Path) -> None:
+    file.write_text("whole")
+    time.sleep(60)

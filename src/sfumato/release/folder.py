@@ -12,7 +12,6 @@ import ctypes
 import hashlib
 import mmap
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from pydantic import ValidationError
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.formats import FORMATS
+from sfumato.release.formats.parquet import without_wildcards
 from sfumato.release.manifest import Column, DomainPart, Manifest
 from sfumato.release.parts import FilePart
 from sfumato.show.formulas import MARK
@@ -386,7 +386,7 @@ def _of_piece(piece: Piece | None) -> str:
 
 def _pattern(file: Path) -> str:
     """Return a file's path for DuckDB: that file and no other, wildcards stand for themselves."""
-    return _literal(re.sub(r"([*?[])", r"[\1]", str(file.absolute())))
+    return _literal(without_wildcards(file))
 
 
 def _literal(text: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.analyst.answer import Key, sorted_key
 from sfumato.analyst.ask.conditions import Condition, fetched
@@ -226,6 +227,8 @@ def key_of(name: str, column: Any, stated: Sequence[Any] = ()) -> Key:
 def _encoded(column: Any) -> tuple[list[Any], IntArray]:
     """Return the different values of a column, and which of them each row has."""
     whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if pa.types.is_nested(whole.type):
+        raise changed("lists in a column that is stated to have single values")
     encoded = whole.dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), np.asarray(encoded.indices).astype(np.int64)
 

@@ -280,7 +280,7 @@ def _worst_case(of: Told) -> list[tuple[str, str]]:
         covered = [f for f in covered if f["baseline"] is not None]
     from_the_start = covered if _is_by_factor(manifest) else [f for f in covered if not f["why_bound"]]
     parts = [f"Within the promise: {_reached(manifest, _first(from_the_start or covered))}." if covered else ""]
-    parts += [_surer_before(manifest, covered, from_the_start)]
+    parts += [] if _is_by_factor(manifest) else [_surer_before(manifest, covered, from_the_start)]
     parts += [f"Outside of it: {_reached(manifest, _first(others))}." if others else ""]
     if exact := _not_protected(of):
         parts.append(f"Besides, whoever finds a row reads {and_list(exact)} in it: nothing protects that.")
@@ -311,6 +311,14 @@ def _surer_before(manifest: Manifest, covered: Sequence[Record], from_the_start:
     return f"Someone already {who}: here from {risk(most['baseline'])} to {risk(most['worst'])}."
 
 
+def _by_factor(manifest: Manifest) -> str:
+    """Say why more is allowed from one belief than from another, where the promise is by a factor."""
+    if not _is_by_factor(manifest):
+        return ""
+    largest = max(bound.gamma or 0 for mechanism in manifest.mechanism_values for bound in mechanism.bounds)
+    return f" from there, as odds may grow {float(largest):g}-fold"
+
+
 def _ends(manifest: Manifest) -> tuple[str, str] | None:
     """Return what a belief may be beforehand and afterwards, where that is the same for all protected values."""
     own = {bound for mechanism in manifest.mechanism_values for bound in mechanism.bounds if bound.gamma is not None}
@@ -326,7 +334,7 @@ def _reached(manifest: Manifest, finding: Record) -> str:
     unknown = " (start not measured)" if finding["baseline"] is None else ""
     ends, bound = _ends(manifest), risk(finding["promised"])
     start = f"from at most {ends[0]} to " if ends and ends[1] == bound else ""
-    allowed = "" if finding["promised"] is None else f" (allowed: {start}{bound})"
+    allowed = "" if finding["promised"] is None else f" (allowed: {start}{bound}{_by_factor(manifest)})"
     who = someone(manifest, finding["attacker"])
     return f"{before}to {risk(finding['worst'])} sure of one record{allowed}{unknown}, for {who}"
 

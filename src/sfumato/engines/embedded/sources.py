@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError, UsageError
 from sfumato.release.folder import MANIFEST_NAME
+from sfumato.release.formats.parquet import Chunk, chunks_of
 from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
 from sfumato.values.text import near_file
@@ -130,9 +132,9 @@ class ParquetSource:
         self.names: list[str] = list(schemas[0].names)
         self.wide: dict[str, tuple[str, ...]] = {}
         self.rows = sum(footer.num_rows for footer in footers)
-        small = [_small_dictionaries(footer) for footer in footers]
-        self._coded = [f.name for f in schemas[0] if is_text(f.type) and all(f.name in each for each in small)]
         with _readable(description):
+            small = _small_dictionaries(self.files)
+            self._coded = [f.name for f in schemas[0] if is_text(f.type) and f.name in small]
             self._schema = self._open(self.files[0]).schema_arrow
 
     def _open(self, file: Path) -> pq.ParquetFile:
@@ -266,13 +268,10 @@ def _folder_hint(folder: Path) -> str:
     return "Name a file, or a folder of .parquet files."
 
 
-def _small_dictionaries(footer: Any) -> set[str]:
+def _small_dictionaries(files: Sequence[Path]) -> set[str]:
     """Return the flat columns of which every row group has a dictionary that did not overflow."""
-    paths = [footer.schema.column(k).path for k in range(footer.num_columns)]
-    small = set(range(len(paths)))
-    for group in map(footer.row_group, range(footer.num_row_groups)):
-        small = {k for k in small if _is_small(group.column(k))}
-    return {paths[k] for k in small}
+    chunks = chunks_of(files)
+    return {chunk.path for chunk in chunks} - {chunk.path for chunk in chunks if not _is_small(chunk)}
 
 
 def _check_dictionaries(rows: Any) -> None:
@@ -284,10 +283,8 @@ def _check_dictionaries(rows: Any) -> None:
                 raise pa.ArrowInvalid("a value is none of its dictionary")
 
 
-def _is_small(chunk: Any) -> bool:
-    if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
-        return False
-    return bool(chunk.data_page_offset - chunk.dictionary_page_offset <= LARGEST_DICTIONARY)
+def _is_small(chunk: Chunk) -> bool:
+    return chunk.dictionary is not None and chunk.data - chunk.dictionary <= LARGEST_DICTIONARY
 
 
 @contextmanager
@@ -295,6 +292,6 @@ def _readable(description: str, hint: str = "The file is damaged or not of its k
     """Turn what Arrow says of a broken file, or of an odd table, into an error of ours."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:  # a name may be no text
+    except (pa.ArrowException, duckdb.Error, OSError, UnicodeDecodeError) as problem:  # a name may be no text
         first = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(". ")
         raise TableError(f"{description!r} cannot be read: {first}.", hint) from None

@@ -6,10 +6,12 @@ before decompression.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -71,10 +73,9 @@ class Parquet(Format):
     @staticmethod
     def hidden(path: Path) -> Iterator[bytes]:
         """Give every page of every column, decompressed."""
-        content, meta = path.read_bytes(), pq.read_metadata(path)
-        for group in range(meta.num_row_groups):
-            for number in range(meta.num_columns):
-                yield from _pages_of(content, meta.row_group(group).column(number))
+        content = path.read_bytes()
+        for chunk in chunks_of([path]):
+            yield from _pages_of(content, chunk)
 
     @staticmethod
     def words(names: Sequence[str]) -> bytes:
@@ -224,13 +225,38 @@ class Thrift:
         return fields
 
 
-def _pages_of(content: bytes, chunk: Any) -> Iterator[bytes]:
-    start = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+def without_wildcards(file: Path) -> str:
+    """Return the whole path of a file for DuckDB, to which `*`, `?` and `[` mean others: here they mean themselves."""
+    return re.sub(r"([*?[])", r"[\1]", str(file.absolute()))
+
+
+class Chunk(NamedTuple):
+    """A column of a row group: its path, how its pages are compressed, where they begin, and their bytes."""
+
+    path: str
+    codec: str
+    dictionary: int | None
+    data: int
+    size: int
+
+
+def chunks_of(files: Sequence[Path]) -> list[Chunk]:
+    """Return the chunks of files. DuckDB reads their footers: Arrow ends the process if a footer is damaged."""
+    names = "path_in_schema, compression, dictionary_page_offset, data_page_offset, total_compressed_size"
+    with duckdb.connect() as database:
+        asked = database.execute(
+            f"SELECT {names} FROM parquet_metadata(?)", [[without_wildcards(file) for file in files]]
+        )
+        return [Chunk(*found) for found in asked.fetchall()]
+
+
+def _pages_of(content: bytes, chunk: Chunk) -> Iterator[bytes]:
+    start = chunk.data if chunk.dictionary is None else chunk.dictionary
     reader = Thrift(content, start)
-    while reader.at < start + chunk.total_compressed_size:
+    while reader.at < start + chunk.size:
         header = reader.struct()
         body = content[reader.at : reader.at + header[COMPRESSED]]
-        yield _decompressed(body, header, chunk.compression.lower())
+        yield _decompressed(body, header, chunk.codec.lower())
         reader.at += header[COMPRESSED]
 
 

@@ -106,6 +106,11 @@ class Jobs:
                 shutil.rmtree(spare, ignore_errors=True)
                 if makes is not None:
                     remove_halves(makes)
+                if job.unwanted and makes is not None and makes.exists():
+                    job.problem = UsageError(
+                        f"{title} had ended before it could be cancelled: {makes.name!r} is there, and whole.",
+                        f"Delete it if you do not want it: {makes}.",
+                    )
 
             self._watch = threading.Thread(target=self._follow, args=(job, reading, then, tidy), daemon=True)
             self.last = job
@@ -118,7 +123,7 @@ class Jobs:
             raise UsageError(f"{self.last.title} is still under way.", "Wait until it has ended, or cancel it.")
 
     def cancel(self) -> None:
-        """End the job, if there is one; when this returns nothing of it is left."""
+        """End the job, if there is one; when this returns nothing of it is left, or all of it, and the job says so."""
         job, process = self.last, self._process
         if job is None or not self.is_running:
             return
@@ -152,7 +157,7 @@ class Jobs:
         finally:
             reading.close()
             tidy()
-            job.state = ended
+            job.state = "failed" if job.problem else ended
 
 
 def _result(job: Job, reading: Connection) -> Any:
