@@ -838,7 +838,7 @@ class _Shape:
 
 def _folded(cards: FloatArray | BoolArray, ring: int) -> FloatArray:
     """Return the sums over all that lie on the same place of a smaller ring, along the last axis."""
-    return np.asarray(cards.reshape(*cards.shape[:-1], -1, ring).sum(axis=-2, dtype=np.float64))
+    return np.asarray(cards.reshape(*cards.shape[:-1], cards.shape[-1] // ring, ring).sum(axis=-2, dtype=np.float64))
 
 
 def shared_angles(rings: tuple[int, ...]) -> list[IntArray]:
