@@ -320,7 +320,7 @@ def _start(claim: BucketClaim) -> str:
     if claim.is_robust:
         shares = "the table's own shares" if claim.prior == "table" else "the shares in the publisher's files"
         return f"{shares} of each {claim.value}, by {named(claim.dealt_within)}"
-    return f"everyone in the table is equally likely to have each {claim.value}"
+    return f"for each {claim.value}, everyone in the table is equally likely to have it"
 
 
 def _attacker(claim: BucketClaim) -> str:

@@ -136,7 +136,7 @@ def sheet(of: Told) -> Section:
 
 BEFORE = "Before you sign, tick what holds. What is left open speaks against handing it out."
 DECISION = ("Hand it out.", "Destroy it.")
-AGREED = "By signing, you accept what is not covered: see the next page."
+AGREED = "By signing, you accept what is not covered, above and on the next page."
 
 
 MOST_LETTERS = 130  # of facts that the sheet lists; more of them stand among the limits
@@ -203,7 +203,7 @@ def _conditions(of: Told) -> Iterator[str]:
     elif of.policy and of.policy.person is None:
         yield "Nobody has more than one row."
     if exact := _not_protected(of):
-        yield f"{and_list(exact)} may be known exactly of everybody who is found."
+        yield f"It is acceptable that {and_list(exact)} {'becomes' if len(exact) == 1 else 'become'} known of everybody who is found."
     most = of.published or of.alone
     if most and most.unique:
         yield f"It is acceptable that {most.unique:,} unique records can be found."
