@@ -203,7 +203,8 @@ def _conditions(of: Told) -> Iterator[str]:
     elif of.policy and of.policy.person is None:
         yield "Nobody has more than one row."
     if exact := _not_protected(of):
-        yield f"It is acceptable that {and_list(exact)} {'becomes' if len(exact) == 1 else 'become'} known of everybody who is found."
+        become = "becomes" if len(exact) == 1 else "become"
+        yield f"It is acceptable that {and_list(exact)} {become} known of everybody who is found."
     most = of.published or of.alone
     if most and most.unique:
         yield f"It is acceptable that {most.unique:,} unique records can be found."
