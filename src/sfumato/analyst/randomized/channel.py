@@ -123,7 +123,10 @@ class _Stated:
 @lru_cache(maxsize=4)
 def _read(stated: _Stated) -> Randomization:
     """Return the mechanisms with their matrices; inverses that these keep serve all questions about one release."""
-    return Randomization(tuple(part.value for part in stated.mechanisms))
+    mechanisms = tuple(part.value for part in stated.mechanisms)
+    for mechanism in mechanisms:
+        _ = mechanism.published  # raises where two cards would be written alike
+    return Randomization(mechanisms)
 
 
 def is_usable(matrix: Estimable) -> bool:

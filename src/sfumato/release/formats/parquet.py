@@ -66,8 +66,11 @@ class Parquet(Format):
     @staticmethod
     def carried(path: Path) -> Carried:
         """Return what the footer says."""
-        with pq.ParquetFile(path) as file:
-            schema, meta = file.schema_arrow, file.metadata
+        try:
+            with pq.ParquetFile(path) as file:
+                schema, meta = file.schema_arrow, file.metadata
+        except UnicodeDecodeError as problem:  # a name may be no text
+            raise OSError(str(problem)) from None
         return Carried(schema.names, schema.types, meta.num_rows, sorted(meta.metadata or {}))
 
     @staticmethod
