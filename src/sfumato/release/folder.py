@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pydantic import ValidationError
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.formats import FORMATS
-from sfumato.release.formats.parquet import without_wildcards
+from sfumato.release.formats.parquet import check_room, without_wildcards
 from sfumato.release.manifest import Column, DomainPart, Manifest
 from sfumato.release.parts import FilePart
 from sfumato.show.formulas import MARK
@@ -431,21 +430,6 @@ def connection(
     except BROKEN:
         _databases.clear()
         raise
-
-
-ROOM = 1 << 29
-"""Bytes of addresses that must be free for a database. With 456 MB one crashed: each of its threads reserves some."""
-
-
-def check_room() -> None:
-    """Raise MemoryError unless the system would give the process so much more (`ulimit -v`); nothing of it is kept.
-
-    Asked before a database is opened, which crashes where there is none: nothing can be said after that.
-    """
-    try:
-        mmap.mmap(-1, ROOM).close()
-    except OSError:
-        raise MemoryError from None
 
 
 def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:

@@ -30,7 +30,7 @@ from sfumato.engines.rows.encoding import (
 )
 from sfumato.engines.rows.mapping import positioned
 from sfumato.errors import PolicyError, TableError
-from sfumato.release.folder import check_room
+from sfumato.release.formats.parquet import check_room
 from sfumato.show.words import many
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.arrow import as_numpy, from_numpy, is_text

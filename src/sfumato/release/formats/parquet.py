@@ -6,6 +6,7 @@ before decompression.
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -228,6 +229,21 @@ class Thrift:
         return fields
 
 
+ROOM = 1 << 29
+"""Bytes of addresses that must be free for a database. With 456 MB one crashed: each of its threads reserves some."""
+
+
+def check_room() -> None:
+    """Raise MemoryError unless the system would give the process so much more (`ulimit -v`); nothing of it is kept.
+
+    Asked before a database is opened, which crashes where there is none: nothing can be said after that.
+    """
+    try:
+        mmap.mmap(-1, ROOM).close()
+    except OSError:
+        raise MemoryError from None
+
+
 def without_wildcards(file: Path) -> str:
     """Return the whole path of a file for DuckDB, to which `*`, `?` and `[` mean others: here they mean themselves."""
     return re.sub(r"([*?[])", r"[\1]", str(file.absolute()))
@@ -246,6 +262,7 @@ class Chunk(NamedTuple):
 def chunks_of(files: Sequence[Path]) -> list[Chunk]:
     """Return the chunks of files. DuckDB reads their footers: Arrow ends the process if a footer is damaged."""
     names = "path_in_schema, compression, dictionary_page_offset, data_page_offset, total_compressed_size"
+    check_room()
     with duckdb.connect() as database:
         asked = database.execute(
             f"SELECT {names} FROM parquet_metadata(?)", [[without_wildcards(file) for file in files]]

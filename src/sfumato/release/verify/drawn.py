@@ -107,7 +107,8 @@ def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[i
     codes = [t.codes.tolist() if t.matrix.publishes_values else range(t.matrix.outputs) for t in mechanism.tables]
     observed: list[dict[int, int]] = [dict.fromkeys(of_table, 0) for of_table in codes]
     for *key, number, rows in counted:
-        value = tuple(key) if len(key) > 1 else key[0]
+        values = tuple(tuple(part) if isinstance(part, list) else part for part in key)  # no list is a value
+        value: Any = values if len(values) > 1 else values[0]
         code = domain.index.get(value, -1)
         if number is None or not 1 <= number <= len(observed) or code not in observed[number - 1]:
             outside.append((value, number) if mechanism.label else value)
