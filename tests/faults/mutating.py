@@ -220,7 +220,7 @@ MUTATIONS = {
         "tests/faults/test_sandbox.py::test_the_database_itself_reaches_nothing",
     ),
     "room before a database is opened": Mutation(
-        "sfumato.release.folder",
+        "sfumato.release.formats.parquet",
         "        raise MemoryError from None\n",
         "        pass\n",
         "tests/faults/test_limits.py::test_no_database_is_opened_where_addresses_run_out",

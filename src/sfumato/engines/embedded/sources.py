@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -292,6 +291,6 @@ def _readable(description: str, hint: str = "The file is damaged or not of its k
     """Turn what Arrow says of a broken file, or of an odd table, into an error of ours."""
     try:
         yield
-    except (pa.ArrowException, duckdb.Error, OSError, UnicodeDecodeError) as problem:  # a name may be no text
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:  # a name may be no text
         first = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(". ")
         raise TableError(f"{description!r} cannot be read: {first}.", hint) from None

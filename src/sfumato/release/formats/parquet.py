@@ -262,12 +262,13 @@ class Chunk(NamedTuple):
 def chunks_of(files: Sequence[Path]) -> list[Chunk]:
     """Return the chunks of files. DuckDB reads their footers: Arrow ends the process if a footer is damaged."""
     names = "path_in_schema, compression, dictionary_page_offset, data_page_offset, total_compressed_size"
+    query, paths = f"SELECT {names} FROM parquet_metadata(?)", [without_wildcards(file) for file in files]
     check_room()
-    with duckdb.connect() as database:
-        asked = database.execute(
-            f"SELECT {names} FROM parquet_metadata(?)", [[without_wildcards(file) for file in files]]
-        )
-        return [Chunk(*found) for found in asked.fetchall()]
+    try:
+        with duckdb.connect() as database:
+            return [Chunk(*found) for found in database.execute(query, [paths]).fetchall()]
+    except duckdb.Error as problem:
+        raise OSError(str(problem).partition("\n")[0]) from None  # as Arrow would
 
 
 def _pages_of(content: bytes, chunk: Chunk) -> Iterator[bytes]:
