@@ -214,7 +214,7 @@ def _winner(when: str, measured: Mapping[str, Figures], repeat: int) -> str:
             "is not known, and no winner is named."
         )
     close = [other for other, of in measured.items() if other != name and of.mean_error.low <= error.high]
-    told = f"{share(error.mean)}"
+    told = share(error.mean)
     if best.of_releases:  # else there is one table
         told += f" ({share(error.low)} to {share(error.high)} over {repeat} releases)"
     others = (
@@ -267,7 +267,7 @@ def _table(outcomes: Sequence[Outcome]) -> str:
         return table(COLUMNS, rows, [False, False, *[True] * (len(COLUMNS) - 2)])
     place = COLUMNS.index("in pairs") + 1
     for row, (_, figures) in zip(rows, measured, strict=True):
-        row[place:place] = ["-" if e is None else f"{share(e, 2)}" for e in (figures.share_error, figures.place_error)]
+        row[place:place] = ["-" if e is None else share(e, 2) for e in (figures.share_error, figures.place_error)]
     head = (*COLUMNS[:place], *IN_ORDER, *COLUMNS[place:])
     return table(head, rows, [False, False, *[True] * (len(head) - 2)])
 
@@ -280,8 +280,8 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
         share(figures.worst),
         _percents(figures.mean_error),
         _percents(figures.median_error),
-        f"{share(figures.sensitive_distance, 2)}",
-        "-" if figures.pair_distance is None else f"{share(figures.pair_distance, 2)}",
+        share(figures.sensitive_distance, 2),
+        "-" if figures.pair_distance is None else share(figures.pair_distance, 2),
         share(figures.published_share),
         *("-" if t is None else f"{t:.2f}" for t in (figures.plan_seconds, figures.publish_seconds)),
     ]
@@ -290,7 +290,7 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
 def _percents(spread: Spread) -> str:
     """Return the mean, and how far single releases are from it."""
     off = max(spread.high - spread.mean, spread.mean - spread.low)
-    return f"{share(spread.mean)} ±{100 * off:.1f}" if off >= 5e-4 else f"{share(spread.mean)}"
+    return f"{share(spread.mean)} ±{100 * off:.1f}" if off >= 5e-4 else share(spread.mean)
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:

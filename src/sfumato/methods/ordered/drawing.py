@@ -103,7 +103,7 @@ class OrderedDrawing(Drawing):
         order, rows, factor = self.codes_in_order(figures.domain), max(1, figures.rows), self.factor_of(figures)
         chances, shares = figures.matrix.dense()[:, order], figures.counts[order] / rows
         own, uniform, sets = (
-            [f"{share(math.sqrt(max(0.0, error) / rows), 2)}" for error in (found.distribution, found.mean)]
+            [share(math.sqrt(max(0.0, error) / rows), 2) for error in (found.distribution, found.mean)]
             for found in (
                 errors_of(chances, shares),
                 errors_of(windows(shares.size, 1, factor).chances, shares),

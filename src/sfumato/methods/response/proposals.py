@@ -3,7 +3,7 @@
 Columns and limits that are proposed were tried, and have an answer of use; but in large domains, where ranges are told
 without trying. Suppressing records is advice that was not tried; it is not given where it would be in vain for certain.
 
-Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike. One
+Of use is a release whose estimate has a smaller expected error than to hold all combinations to be alike. One
 limit that is out of reach is told with the nearest that can be kept, too, of use or not.
 
 Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so

@@ -261,11 +261,11 @@ def _typical_of(made: Figures) -> str | None:
 
 
 def _share_of(made: Figures) -> str | None:
-    return None if made.expected.share is None else f"{share(made.expected.share, 2)}"
+    return None if made.expected.share is None else share(made.expected.share, 2)
 
 
 def _mean_of(made: Figures) -> str | None:
-    return None if made.expected.mean is None else f"{share(made.expected.mean, 2)}"
+    return None if made.expected.mean is None else share(made.expected.mean, 2)
 
 
 # --- round bins -------------------------------------------------------------------------------------------------------

@@ -342,7 +342,7 @@ def _sensitive(s: Sensitive) -> list[str]:
 
 
 def _frequencies(title: str, values: Sequence[ValueShare]) -> list[str]:
-    rows = [[_cut(v.value), f"{v.records:,}", f"{share(v.share, 2)}"] for v in values]
+    rows = [[_cut(v.value), f"{v.records:,}", share(v.share, 2)] for v in values]
     return _table([title, "records", "share"], rows, 1)
 
 
@@ -379,7 +379,7 @@ def _predictors(p: Prediction, role: str) -> list[str]:
     rows = [
         [
             _cut(x.column),
-            f"{share(x.hit_rate, 2)}",
+            share(x.hit_rate, 2),
             f"{100 * (x.hit_rate - x.baseline):+.2f}",
             f"{x.z:.1f}",
             f"{x.information:.3f}",
@@ -484,7 +484,7 @@ def _case(case: Feasible) -> list[str]:
         return [_name(case), method, f"{share(case.published_share)} in groups", "-", "-", "-"]
     if case.retention_low is None or case.retention_high is None:
         return [_name(case), method, "cannot be met", "", "", ""]
-    low, high = f"{share(case.retention_low)}", f"{share(case.retention_high)}"
+    low, high = share(case.retention_low), share(case.retention_high)
     distance = "-" if case.total_variation is None else f"{case.total_variation:.4f}"
     return [
         _name(case),

@@ -75,7 +75,7 @@ def _errors(outcomes: Sequence[Outcome]) -> Markup:
     for each in outcomes:
         if each.figures is not None:
             error = each.figures.mean_error
-            bars.append(Bar(each.method, error.mean, error.low, error.high, f"{share(error.mean)}"))
+            bars.append(Bar(each.method, error.mean, error.low, error.high, share(error.mean)))
     return interval_bars(bars, "Mean relative error of the same counts under each method")
 
 
