@@ -72,10 +72,10 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def mutations(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the plan with one thing taken out, doubled, or put in the place of another."""
+    """Return the plan with one thing taken out, doubled, put into a list, or put in the place of another."""
     found = []
     for *way, last in places(plan):
-        for odd in (*ODD, "gone", "twice"):
+        for odd in (*ODD, "gone", "twice", "in a list"):
             changed = copy.deepcopy(plan)
             owner = changed
             for key in way:
@@ -84,6 +84,8 @@ def mutations(plan: dict[str, Any]) -> list[dict[str, Any]]:
                 del owner[last]
             elif odd == "twice":
                 owner[last] = [owner[last], owner[last]]
+            elif odd == "in a list":
+                owner[last] = [owner[last]]
             else:
                 owner[last] = odd
             found.append(changed)
@@ -104,6 +106,16 @@ def test_a_changed_plan_is_refused_or_holds(name: str, cases: int, tmp_path: Pat
         else:
             failed = {check.name for check in release.verify().checks if check.status == "fails"}
             assert failed <= {"secret key"}, changed  # a plan may be said to come from a seed
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_list_may_be_inside_another(name: str, tmp_path: Path) -> None:
+    opened, plan = signed(name)
+    lists = [key for key, value in plan.items() if isinstance(value, list)]
+    assert lists
+    for key in lists:
+        with pytest.raises(SfumatoError):
+            sf.publish(opened, sf.load_plan(written({**plan, key: [plan[key]]}, tmp_path)), tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", POLICIES)

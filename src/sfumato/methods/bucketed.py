@@ -20,7 +20,7 @@ from sfumato.methods.robustness.rehearsal import assign
 from sfumato.methods.suppression.figures import SuppressionFigures
 from sfumato.show.results import columns_table
 from sfumato.show.words import share
-from sfumato.values.arrays import IntArray
+from sfumato.values.arrays import IntArray, array_of
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.mechanism import domains, read_domains
 from sfumato.values.profile import Profile, counts_hash
@@ -223,8 +223,8 @@ class BucketFigures(Figures):
                 always=raw["always"],
             ),
             domain=read_domains(raw["parts"]),
-            counts=np.array(raw["counts"], dtype=np.int64),
-            withheld=np.array(raw["withheld"], dtype=np.int64),
+            counts=array_of(raw["counts"], np.int64),
+            withheld=array_of(raw["withheld"], np.int64),
             groups=raw["groups"],
             counts_hash=raw["counts_hash"],
             priors=tuple(map(Prior.from_dict, raw["priors"])),

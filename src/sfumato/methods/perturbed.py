@@ -19,7 +19,7 @@ from sfumato.methods.plan import SHOWN_VALUES, Expected, Figures, Plan, restored
 from sfumato.methods.small_domain.figures import PartitionFigures
 from sfumato.show.results import columns_table
 from sfumato.show.words import chance, chances, factor
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray, array_of
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import (
@@ -374,7 +374,7 @@ class PerturbationFigures(Figures):
         return cls(
             claim=odds if partition is None else partition.claim(raw["assurance"], mechanism.label),
             mechanisms=(mechanism,),
-            counts=np.array(raw["counts"], dtype=np.int64),
+            counts=array_of(raw["counts"], np.int64),
             quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
             partition=partition,
             loosenings=tuple(restored(Loosening, each) for each in raw["loosening"]),

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import PolicyError
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray, array_of
 from sfumato.values.requirement import exact
 
 Signature = tuple[str, ...]
@@ -52,7 +52,7 @@ class Prior:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Prior:
-        return cls(np.array(raw["weights"]).astype(np.int64), np.array(raw["totals"]).astype(np.int64))
+        return cls(array_of(raw["weights"], np.int64, axes=2), array_of(raw["totals"], np.int64))
 
 
 def count_prior(signatures: IntArray, values: IntArray) -> Prior:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray, array_of
 from sfumato.values.matrix.base import Codes, Direction, Matrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
 
@@ -109,7 +109,7 @@ class BlockMatrix(Matrix):
     def read(cls, raw: Any) -> BlockMatrix:
         """Return what was written."""
         weights = tuple(tuple(int(t) for t in row) for row in raw["weights"])
-        return cls(np.array(raw["classes"], dtype=np.int32), weights)
+        return cls(array_of(raw["classes"], np.int32), weights)
 
     # --- by classes --------------------------------------------------------------------------------------------------
 

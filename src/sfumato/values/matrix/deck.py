@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray, array_of
 from sfumato.values.matrix.base import Codes, Direction, Matrix
 from sfumato.values.matrix.dense import joined_cards
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
@@ -90,7 +90,7 @@ class DeckMatrix(Matrix):
     @classmethod
     def read(cls, raw: Any) -> DeckMatrix:
         """Return what was written."""
-        blocks = np.array(raw["blocks"], dtype=np.int32)
+        blocks = array_of(raw["blocks"], np.int32, axes=2)
         return cls(int(raw["values"]), blocks, int(raw["inside"]), int(raw["outside"]))
 
     # --- the cards --------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray, array_of
 from sfumato.values.matrix.base import Codes, Direction, Matrix
 from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, best_of_cards
 from sfumato.values.matrix.dense import joined_cards
@@ -195,7 +195,7 @@ class GradedMatrix(Matrix):
             )
             for orbit in raw["orbits"]
         )
-        return cls(np.array(raw["classes"], dtype=np.int32), tuple(map(int, raw["rings"])), orbits)
+        return cls(array_of(raw["classes"], np.int32), tuple(map(int, raw["rings"])), orbits)
 
     # --- the shape of the deck ---------------------------------------------------------------------------------------
 
