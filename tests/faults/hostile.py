@@ -234,6 +234,11 @@ def _parquet(path: Path, table: pa.Table, **how: Any) -> int:
     return int(table.num_rows)
 
 
+def _zeros(path: Path, size: int) -> int:
+    """Write one value of so many bytes: made here, since who holds the list of cases need not hold them."""
+    return _parquet(path, pa.table({"x": [b"\0" * size]}), compression="zstd")
+
+
 def _bytes(path: Path, content: bytes, rows: int = ROWS) -> int:
     path.write_bytes(content)
     return rows
@@ -532,7 +537,7 @@ def _bombs() -> Iterator[Hostile]:
         "one column": partial(_parquet, table=one),
         "lists in lists": partial(_parquet, table=pa.table({"x": deep})),
         "5,000 columns": partial(_parquet, table=wide),
-        "500 MB of zeros": partial(_parquet, table=pa.table({"x": [b"\0" * 500_000_000]}), compression="zstd"),
+        "500 MB of zeros": partial(_zeros, size=500_000_000),
         "metadata": partial(
             _parquet, table=one.replace_schema_metadata({"ARROW:schema": "x" * 1_000_000, "pandas": "{" * 10_000})
         ),

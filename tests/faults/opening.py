@@ -74,7 +74,7 @@ def attempt(case: Hostile, base: Base, folder: Path) -> tuple[list[str], int]:
     planted.mkdir(parents=True)
     (planted / "secret.txt").write_text(SECRET)
     shutil.copytree(base.release, release)
-    case.change(release, planted)
+    _changed(case, release, planted)
     found = []
     asked = commands(folder / "own", base, release)
     for name, command in asked.items():
@@ -90,6 +90,20 @@ def attempt(case: Hostile, base: Base, folder: Path) -> tuple[list[str], int]:
             found += [f"{case.name}: verify: {text}" for text in _unsaid(case, ran.told)]
     shutil.rmtree(folder, ignore_errors=True)
     return found, len(asked)
+
+
+def _changed(case: Hostile, release: Path, planted: Path) -> None:
+    """Change the release in a child: the memory and the threads that this takes would be those of every command."""
+    child = os.fork()
+    if not child:
+        try:
+            case.change(release, planted)
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            os._exit(99)
+    if os.waitpid(child, 0)[1]:
+        raise RuntimeError(f"{case.name}: the release could not be changed")
 
 
 def _unsaid(case: Hostile, told: str) -> Iterator[str]:
