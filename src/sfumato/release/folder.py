@@ -239,7 +239,8 @@ def connected(release: ReleaseFolder, piece: Piece | None = None, *, as_numbers:
     try:
         with connection(allowed, views, every, 1 if piece else None, keep=keep) as found:
             yield found
-    except (duckdb.Error, OSError) as problem:  # as rows are read, Arrow raises the second of what DuckDB says
+    # as rows are read, Arrow raises the second of what DuckDB says; the name of a column may be no text
+    except (duckdb.Error, OSError, UnicodeDecodeError) as problem:
         raise ReleaseError(
             f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.",
             "Get the release anew from the publisher.",
