@@ -18,14 +18,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sfumato.claims.claim import Guarantee
 from sfumato.errors import UsageError
 from sfumato.release.alone import Alone
 from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256
 from sfumato.release.manifest import Manifest, Rational
-from sfumato.release.parts import Part
+from sfumato.release.parts import Part, first_mistake, read_part
 from sfumato.values.bound import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -138,13 +138,11 @@ def load_certificate(path: str | Path) -> Certificate:
     """Read a certificate."""
     hint = "Make one with `sfumato report ... --certificate FILE`."
     try:
-        return Certificate.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        return read_part(Certificate, Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"The certificate {str(path)!r} cannot be read: {problem}.", hint) from None
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{str(path)!r} is not a certificate: {place}: {first['msg']}.", hint) from None
+    except ValueError as problem:
+        raise UsageError(f"{str(path)!r} is not a certificate: {first_mistake(problem)}.", hint) from None
 
 
 def json_schema() -> str:

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
-from pydantic import ValidationError
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.formats import FORMATS
 from sfumato.release.formats.parquet import check_room, without_wildcards
 from sfumato.release.manifest import Column, DomainPart, Manifest
-from sfumato.release.parts import FilePart
+from sfumato.release.parts import FilePart, first_mistake, read_part
 from sfumato.show.formulas import MARK
 from sfumato.values.attributes import Domain
 from sfumato.values.mechanism import BETWEEN
@@ -120,17 +119,10 @@ def read_manifest(folder: Path) -> Manifest:
             f"The manifest of {str(folder)!r} has more than {LARGEST_MANIFEST:,} bytes, as none does.", _CHANGED
         )
     try:
-        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
-    except (ValidationError, ValueError, OSError) as problem:
-        first = problem.errors()[0] if isinstance(problem, ValidationError) else None
-        reason = (
-            f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
-            if first
-            else str(problem)
-        )
+        manifest = read_part(Manifest, path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as problem:
         raise ReleaseError(
-            f"The manifest of {str(folder)!r} is not one of version 1: {reason}.",
-            _CHANGED,
+            f"The manifest of {str(folder)!r} is not one of version 1: {first_mistake(problem)}.", _CHANGED
         ) from None
     names = [table.file for table in manifest.tables]
     for name in names:

@@ -11,18 +11,69 @@ but into the folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, from_json
 
 DATA_FOLDER = "data"
 GROUPS_FOLDER = "groups"
+MOST_TOLD, MOST_MISTAKES = 100, 1000
+"""Letters of a name in a message; mistakes among which the first is looked for."""
+
+
+def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        yield from chain.from_iterable(map(_parts_of, schema.values()))
+    elif isinstance(schema, list | tuple):
+        yield from chain.from_iterable(map(_parts_of, schema))
 
 
 class Part(BaseModel):
-    """A part of the manifest; unknown keys are errors."""
+    """A part of the manifest; unknown keys are errors.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Only the first mistake of an object and of a list is found: a file with a million of them would take gigabytes. That
+    is why unknown keys are taken before they are refused.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra={"additionalProperties": False})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return how a part is read: lists up to their first mistake."""
+        schema = handler(source)
+        for part in _parts_of(schema):
+            if part.get("type") in ("list", "tuple"):
+                part["fail_fast"] = True
+        return schema
+
+    @model_validator(mode="after")
+    def _has_no_other_key(self) -> Self:
+        if self.model_extra:
+            raise ValueError(f"{next(iter(self.model_extra))[:MOST_TOLD]!r} is no key of it")
+        return self
+
+
+Document = TypeVar("Document", bound=Part)
+
+
+def read_part(kind: type[Document], text: str) -> Document:
+    """Return a part of JSON, read once: pydantic's own reading gives each mistake a copy of what it is in."""
+    return kind.model_validate(from_json(text))
+
+
+def first_mistake(problem: Exception) -> str:
+    """Return what is wrong with a part; of several mistakes the place of the first, and what it is."""
+    if not isinstance(problem, ValidationError):
+        return str(problem)
+    if problem.error_count() > MOST_MISTAKES:
+        return f"{problem.error_count():,} mistakes"
+    first = problem.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(name)[:MOST_TOLD] for name in first["loc"]) or "the file"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 class FilePart(Part):
