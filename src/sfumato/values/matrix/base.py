@@ -33,6 +33,9 @@ Direction = Literal["upward", "downward"]
 ROUNDING = 1e-12
 """Relative error that sums of products may have."""
 
+SAMPLE_BLOCK = 1 << 15
+"""How many records are drawn at a time: their numbers stay in the processor's cache."""
+
 
 class Estimable(Protocol):
     """What estimates need of a matrix P."""
@@ -44,6 +47,7 @@ class Estimable(Protocol):
     @property
     def outputs(self) -> int:
         """K, the number of what can be published."""
+        return self.size
 
     @property
     def retention(self) -> FloatArray | None:
@@ -102,6 +106,7 @@ class Matrix(Estimable, Protocol):
     @property
     def publishes_values(self) -> bool:
         """Whether values of the domain are published; else cards are, which are numbered from 0."""
+        return True
 
     def card(self, number: int) -> CodeArray:
         """Return the values that a published output stands for, ascending: itself, or those of the card."""
@@ -130,6 +135,7 @@ class Matrix(Estimable, Protocol):
     @property
     def diagonal(self) -> FloatArray:
         """P[i, i], where values are published."""
+        raise TypeError("cards are published in place of values")
 
     @property
     def most_chance(self) -> FloatArray:
@@ -138,6 +144,7 @@ class Matrix(Estimable, Protocol):
     @property
     def noise_range(self) -> tuple[float, float]:
         """The least and the largest entry off the diagonal, where values are published; 0 where there is one only."""
+        raise TypeError("cards are published in place of values")
 
     @property
     def pure_noise(self) -> FloatArray:
@@ -225,3 +232,11 @@ class Matrix(Estimable, Protocol):
 
     def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes: each drawn from column `code` of the matrix by its 64-bit word, exactly."""
+        published = np.empty(codes.size, dtype=np.int32)
+        for first in range(0, codes.size, SAMPLE_BLOCK):
+            block = slice(first, first + SAMPLE_BLOCK)
+            published[block] = self.drawn(codes[block], words[block])
+        return published
+
+    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes of a block of records."""

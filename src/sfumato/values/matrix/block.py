@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray
 from sfumato.values.matrix.base import Codes, Direction, Matrix
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
+from sfumato.values.matrix.retention import WORDS
 
 MOST_CLASSES = 64
 
@@ -83,14 +83,6 @@ class BlockMatrix(Matrix):
     @property
     def size(self) -> int:
         return int(self.classes.size)
-
-    @property
-    def outputs(self) -> int:
-        return self.size
-
-    @property
-    def publishes_values(self) -> bool:
-        return True
 
     @property
     def integers(self) -> bytes:
@@ -384,15 +376,8 @@ class BlockMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes: m_b T[b][a] words for the values of class b, T[b][a] each; the others keep x."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
-    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         starts, divisors, offsets, pool = self._sampling
         own, levels = self.classes.take(codes), self.sizes.size
         block = np.zeros(codes.size, dtype=np.int64)

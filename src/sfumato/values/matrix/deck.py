@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
-from sfumato.values.matrix.base import Codes, Direction, Matrix
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction, Matrix
 from sfumato.values.matrix.dense import joined_cards
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
+from sfumato.values.matrix.retention import WORDS
 
 MOST_CARDS = 1 << 20
 SINGULAR = 1e-9
@@ -155,14 +155,6 @@ class DeckMatrix(Matrix):
     @property
     def _low(self) -> float:
         return self.outside / WORDS
-
-    @property
-    def diagonal(self) -> FloatArray:
-        raise TypeError("cards are published in place of values")
-
-    @property
-    def noise_range(self) -> tuple[float, float]:
-        raise TypeError("cards are published in place of values")
 
     @property
     def least_chance(self) -> FloatArray:
@@ -348,15 +340,8 @@ class DeckMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the cards: W words for each with the value, then V for each without, then what is left."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
-    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         edge, end = self._with * self.inside, WORDS - self._left
         without = words >= np.uint64(edge)
         beyond = words - np.uint64(edge)

@@ -35,10 +35,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray
-from sfumato.values.matrix.base import Codes, Direction, Matrix
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction, Matrix
 from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, best_of_cards
 from sfumato.values.matrix.dense import joined_cards
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
+from sfumato.values.matrix.retention import WORDS
 
 Complex = npt.NDArray[np.complex128]
 
@@ -311,14 +311,6 @@ class GradedMatrix(Matrix):
     def _gain(self) -> FloatArray:
         """(W - V) / 2^64; 0 where the cards of an orbit do not split a class, for which V is W."""
         return self._inside - self._outside
-
-    @property
-    def diagonal(self) -> FloatArray:
-        raise TypeError("cards are published in place of values")
-
-    @property
-    def noise_range(self) -> tuple[float, float]:
-        raise TypeError("cards are published in place of values")
 
     def _of_cards(self, of_orbits: FloatArray) -> FloatArray:
         return np.repeat(of_orbits, np.diff(self._first))
@@ -712,15 +704,8 @@ class GradedMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the cards: W words for each with the value, then V for each without, orbit by orbit, then the rest."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
-    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         published = np.empty(codes.size, dtype=np.int32)
         classes = self.classes[codes]
         for a in self._numbers:
