@@ -35,9 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray
-from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction, Matrix
-from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, best_of_cards
-from sfumato.values.matrix.dense import joined_cards
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction
+from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, CardMatrix, best_of_cards
 from sfumato.values.matrix.retention import WORDS
 
 Complex = npt.NDArray[np.complex128]
@@ -73,7 +72,7 @@ class _Entries(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GradedMatrix(Matrix):
+class GradedMatrix(CardMatrix):
     """The class of each value, from 0, the ring of each class, and the orbits of cards."""
 
     classes: CodeArray
@@ -283,10 +282,6 @@ class GradedMatrix(Matrix):
         sizes = self._held_by_cards(np.ones(self.size))
         return round(float(sizes.min())), round(float(sizes.max()))
 
-    @property
-    def publishes_values(self) -> bool:
-        return False
-
     def holds(self, published: Codes, true: Codes) -> BoolArray:
         return np.asarray(self._shape.on[self._slots(published, true)[2]])
 
@@ -392,17 +387,8 @@ class GradedMatrix(Matrix):
                 best = np.maximum(best, of_cards * chance[orbit, a])
         return best
 
-    def dense(self) -> FloatArray:
-        cards, values = np.arange(self.outputs)[:, None], np.arange(self.size)[None, :]
-        return self.chances(*np.broadcast_arrays(cards, values))
-
-    def with_distinct_cards(self) -> Matrix:
-        """Return the same matrix with every set once: itself, or a dense one if some cards hold the same values."""
-        cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
-        if len(set(cards)) == len(cards):
-            return self
-        grid = np.broadcast_arrays(np.arange(self.outputs)[None, :], np.arange(self.size)[:, None])
-        return joined_cards(self._words(*grid), cards)
+    def _columns(self) -> WordArray:
+        return self._words(*np.broadcast_arrays(np.arange(self.outputs)[None, :], np.arange(self.size)[:, None]))
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
@@ -595,10 +581,6 @@ class GradedMatrix(Matrix):
     @property
     def is_invertible(self) -> bool:
         return bool(self._eigenvalues.min() > SINGULAR * self._eigenvalues.max())
-
-    @property
-    def why_singular(self) -> str:
-        return "" if self.is_invertible else "its cards do not tell some mixtures of values apart."
 
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
