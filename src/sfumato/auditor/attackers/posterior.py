@@ -18,7 +18,6 @@ Several releases have other factors: `sfumato.claims.odds`.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -53,7 +52,7 @@ SUB_TABLE_SEEN = " These are beliefs once the record's sub-table is seen, which 
 
 
 @dataclass(frozen=True)
-class _Worst(ABC):
+class Worst:
     """The worst prior within a bound, by the factor of the odds; None: without bound."""
 
     bound: Bound
@@ -102,16 +101,12 @@ class _Worst(ABC):
     def why_bound(self) -> str:
         return "The requirement is by gamma: the bound is told from even odds." if self.bound.rho1 is None else ""
 
-    def nearest(self, mechanism: Mechanism) -> Nearest:
-        return Nearest(self.told(mechanism), *map(float, (self.posterior, self.limit, self.prior)))
-
-    @abstractmethod
-    def told(self, mechanism: Mechanism) -> str:
-        """Say on what, and published as what."""
+    def nearest(self, who: str) -> Nearest:
+        return Nearest(who, *map(float, (self.posterior, self.limit, self.prior)))
 
 
 @dataclass(frozen=True)
-class WorstPrior(_Worst):
+class WorstPrior(Worst):
     """That on a value."""
 
     code: int
@@ -157,7 +152,7 @@ def worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None
 
 
 @dataclass(frozen=True)
-class WorstOfSet(_Worst):
+class WorstOfSet(Worst):
     """That on a set of values."""
 
     of: SetBound
@@ -201,7 +196,7 @@ def sets_finding(mechanism: Mechanism, held: IntArray, direction: Direction, pro
         broken=critical.is_broken,
         about=f"sets of values, {direction}",
         who=worst.told(mechanism),
-        nearest=critical.nearest(mechanism) if worst.used < critical.used else None,
+        nearest=critical.nearest(critical.told(mechanism)) if worst.used < critical.used else None,
         why_bound=worst.why_bound,
     )
 
@@ -260,7 +255,9 @@ def posterior_finding(
         remark=critical.remark,
         broken=critical.is_broken,
         who=worst.told(mechanism),
-        nearest=critical.nearest(mechanism) if float(worst.used) < float(critical.used) - CLOSE else None,
+        nearest=critical.nearest(critical.told(mechanism))
+        if float(worst.used) < float(critical.used) - CLOSE
+        else None,
         why_bound=worst.why_bound,
     )
 
