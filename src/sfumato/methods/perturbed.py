@@ -281,30 +281,25 @@ class PerturbationFigures(Figures):
             raise PlanMismatch(f"The plan names {self.mechanism.label!r} as the column of sub-tables.", "Plan again.")
         if self.partition is not None:
             self.partition.require(self.mechanism, self.quotas, self.counts, plan.assurance)
+        for broken in self._broken():
+            raise PlanMismatch(
+                f"The plan's matrix does not keep its own bound {broken}.",
+                "The plan file was changed after it was made: plan again.",
+            )
+
+    def _broken(self) -> Iterator[str]:
+        """Yield the bounds that the integers do not keep."""
         if isinstance(self.claim, StepsClaim) and not self.claim.keeps(self.matrix, self.mechanism):
-            raise PlanMismatch(
-                f"The plan's matrix does not keep its own bound within {self.claim.steps} step(s).",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield f"within {self.claim.steps} step(s)"
         for table in self.mechanism.tables:
-            if broken := next(violations(table.matrix, table.bounds, self.directions), None):
-                value = self.domain.labels[table.codes[broken.code]]
-                raise PlanMismatch(
-                    f"The plan's matrix does not keep its own bound for {value!r}.",
-                    "The plan file was changed after it was made: plan again.",
-                )
+            for broken in violations(table.matrix, table.bounds, self.directions):
+                yield f"for {self.domain.labels[table.codes[broken.code]]!r}"
         for each, *_ in broken_sets(self.matrix, self.mechanism.sets, self.directions) if self.mechanism.sets else ():
-            raise PlanMismatch(
-                f"The plan's matrix does not keep its own bound that {each.told(self.domain)}.",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield f"that {each.told(self.domain)}"
         only = self.mechanism.tables[0]
         is_of_any = isinstance(self.claim, OddsClaim) and self.claim.scope == "any predicate"
         if is_of_any and exceeds_any_predicate(only.matrix, only.bounds, only.sets):
-            raise PlanMismatch(
-                "The plan's matrix does not keep its own bound for statements that join several values.",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield "for statements that join several values"
 
     def explained(self, plan: Plan) -> Iterator[list[str]]:
         yield list(_what(self, plan))

@@ -9,7 +9,7 @@ of values, of which one that holds the true value is likelier. All products are 
     dense.py        any columns of integers, up to four million
     deck.py         sets of k values, shifted round the domain: everything in O(K log K)
     windows.py      neighbouring values, and such sets beside them: a dense matrix of few integers
-    graded.py       sets of some values of each class, shifted round the classes: likewise
+    graded.py       sets of some values of each class, shifted round the classes: likewise (orbits.py: where they are)
     product.py      several columns that were randomized independently of each other, for estimates
 
 "The inverse" of a matrix with more outputs than values is A = (P^T D^-1 P)^-1 P^T D^-1 with D = diag(P 1): A P = I, so

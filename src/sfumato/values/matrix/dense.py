@@ -53,7 +53,7 @@ class DenseMatrix(Matrix):
             raise ValueError(f"a dense matrix has 2 to {MOST_VALUES:,} values and at most {MOST_ENTRIES:,} entries")
         if len(self.cards or columns) != columns.shape[1]:
             raise ValueError("a dense matrix is square, or has a card for each output")
-        if any(not card or card[0] < 0 or card[-1] >= len(columns) or not _ascends(card) for card in self.cards):
+        if any(not card or card[0] < 0 or card[-1] >= len(columns) or not ascends(card) for card in self.cards):
             raise ValueError("a card has different values of the domain, in their order")
         for i, total in enumerate(_sums(columns)):
             if total != WORDS:
@@ -349,8 +349,9 @@ def joined_cards(columns: WordArray, cards: Sequence[tuple[int, ...]]) -> DenseM
     return DenseMatrix(joined, tuple(distinct))
 
 
-def _ascends(card: Sequence[int]) -> bool:
-    return all(one < other for one, other in pairwise(card))
+def ascends(numbers: Sequence[int]) -> bool:
+    """Whether each number is above the one before it."""
+    return all(one < other for one, other in pairwise(numbers))
 
 
 def _sums(columns: WordArray) -> list[int]:
