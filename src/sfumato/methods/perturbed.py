@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.claims.claim import Guarantee, Shape
-from sfumato.claims.odds import OddsClaim, broken_sets, exceeds_any_predicate, set_factor, violations
+from sfumato.claims.odds import Binding, OddsClaim, bindings, broken_sets, exceeds_any_predicate, violations
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
@@ -38,8 +38,8 @@ from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, sets_of
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 
-TIGHT = 1e-9
-"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+BETTER = 1e-9
+"""A relative difference of errors below this is none."""
 OF_VALUES = (
     "gamma: by how many times the odds of the value may change. Retention: the chance that it is kept, not drawn anew. "
     "Diagonal: that it is published unchanged. Std. error: how far its count is typically off."
@@ -53,16 +53,6 @@ MOST_IN_ORDER = 300
 """Values up to which errors of shares and means are told: they take the whole matrix."""
 SHOWN_BINDINGS = 3
 RAISING = "raising the retention of either value of a pair would break the bound"
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A constraint without slack: raising the retention of `value` or of `against` would break it."""
-
-    value: str
-    direction: str
-    against: str
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -219,7 +209,7 @@ class PerturbationFigures(Figures):
         """Whether plain uniform perturbation is expected to estimate counts better."""
         if self.uniform is None:
             return False
-        return self.expected_error is None or self.uniform.expected_error < self.expected_error * (1 - TIGHT)
+        return self.expected_error is None or self.uniform.expected_error < self.expected_error * (1 - BETTER)
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -229,25 +219,7 @@ class PerturbationFigures(Figures):
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
-        if not self.mechanism.is_whole:
-            return ()
-        found = []
-        factors = {"upward": self.matrix.upward, "downward": self.matrix.downward}
-        for direction in self.directions:
-            for code, bound in enumerate(self.bounds):
-                factor = factors[direction](code)
-                if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                    rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
-                    found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
-            found += self._binding_sets(direction)
-        return tuple(found)
-
-    def _binding_sets(self, direction: Direction) -> Iterator[Binding]:
-        """Yield the sets whose bound holds with equality."""
-        for each in self.mechanism.sets:
-            factor, gamma = set_factor(self.matrix, each, direction), each.bound.gamma
-            if gamma is not None and factor is not None and factor >= gamma * (1 - TIGHT):
-                yield Binding(each.told(self.domain), direction, "all other values", float(gamma))
+        return tuple(bindings(self.mechanism, self.directions))
 
     @property
     def binds(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.perturbation import Drawing, sets_beside
-from sfumato.methods.perturbed import TIGHT, PerturbationFigures
+from sfumato.methods.perturbed import BETTER, PerturbationFigures
 from sfumato.methods.subset.design import best_subset
 from sfumato.show.words import share, some
 from sfumato.values.arrays import FloatArray, IntArray
@@ -78,7 +78,7 @@ class OrderedDrawing(Drawing):
     def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
         """Say if single counts are estimated better by uniform perturbation: that is not what the matrix is for."""
         own, uniform = figures.expected_error, figures.uniform
-        if own is not None and uniform is not None and uniform.expected_error < own * (1 - TIGHT):
+        if own is not None and uniform is not None and uniform.expected_error < own * (1 - BETTER):
             yield (
                 "Counts of single values would be better with plain uniform perturbation: its expected squared error "
                 f"of all counts together, per record, is {uniform.expected_error:.4g}; this plan's {own:.4g}. "
