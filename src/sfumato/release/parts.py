@@ -11,7 +11,9 @@ but into the folder.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +25,14 @@ class Part(BaseModel):
     """A part of the manifest; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def schema_of(model: type[BaseModel], title: str) -> str:
+    """Return the JSON Schema of a file."""
+    schema: dict[str, Any] = model.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = title
+    return json.dumps(schema, indent=2) + "\n"
 
 
 class FilePart(Part):

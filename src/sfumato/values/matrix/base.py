@@ -47,7 +47,6 @@ class Estimable(Protocol):
     @property
     def outputs(self) -> int:
         """K, the number of what can be published."""
-        return self.size
 
     @property
     def retention(self) -> FloatArray | None:
@@ -106,7 +105,6 @@ class Matrix(Estimable, Protocol):
     @property
     def publishes_values(self) -> bool:
         """Whether values of the domain are published; else cards are, which are numbered from 0."""
-        return True
 
     def card(self, number: int) -> CodeArray:
         """Return the values that a published output stands for, ascending: itself, or those of the card."""

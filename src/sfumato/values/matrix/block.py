@@ -85,6 +85,14 @@ class BlockMatrix(Matrix):
         return int(self.classes.size)
 
     @property
+    def outputs(self) -> int:
+        return self.size
+
+    @property
+    def publishes_values(self) -> bool:
+        return True
+
+    @property
     def integers(self) -> bytes:
         words = np.array(self.weights, dtype=np.uint64).astype("<u8").tobytes()
         return b"blocks:" + self.classes.astype("<i4").tobytes() + words

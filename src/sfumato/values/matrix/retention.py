@@ -98,6 +98,14 @@ class PerturbationMatrix(Matrix):
         return int(self.noise[0]) if self.is_uniform else None
 
     @property
+    def outputs(self) -> int:
+        return self.size
+
+    @property
+    def publishes_values(self) -> bool:
+        return True
+
+    @property
     def integers(self) -> bytes:
         return self.noise.astype("<u8").tobytes()
 
