@@ -153,7 +153,7 @@ class _OneBound(ABC):
         """Return the one bound."""
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
-        """Return it for every value."""
+        """Return the same bound for every value."""
         return (self.bound(),) * domain.size
 
 

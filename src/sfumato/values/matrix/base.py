@@ -233,8 +233,8 @@ class Matrix(Estimable, Protocol):
         published = np.empty(codes.size, dtype=np.int32)
         for first in range(0, codes.size, SAMPLE_BLOCK):
             block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self.drawn(codes[block], words[block])
+            published[block] = self._drawn(codes[block], words[block])
         return published
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes of a block of records."""

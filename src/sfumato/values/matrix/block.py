@@ -384,7 +384,7 @@ class BlockMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes: m_b T[b][a] words for the values of class b, T[b][a] each; the others keep x."""
         starts, divisors, offsets, pool = self._sampling
         own, levels = self.classes.take(codes), self.sizes.size

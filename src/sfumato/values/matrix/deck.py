@@ -352,7 +352,7 @@ class DeckMatrix(CardMatrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the cards: W words for each with the value, then V for each without, then what is left."""
         edge, end = self._with * self.inside, WORDS - self._left
         without = words >= np.uint64(edge)

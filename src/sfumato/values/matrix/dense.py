@@ -308,7 +308,7 @@ class DenseMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes, each by its word: the leading bits choose a bucket, the others its value."""
         bits, thresholds, alias = self._alias
         bucket = (words >> np.uint64(64 - bits)).view(np.int64)

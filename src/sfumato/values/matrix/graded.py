@@ -666,7 +666,7 @@ class GradedMatrix(CardMatrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the cards: W words for each with the value, then V for each without, orbit by orbit, then the rest."""
         published = np.empty(codes.size, dtype=np.int32)
         classes = self.classes[codes]

@@ -377,7 +377,7 @@ class PerturbationMatrix(Matrix):
 
     # --- sampling -----------------------------------------------------------------------------------------------------
 
-    def drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes, each drawn from column `code` by its word, exactly.
 
         w // Q_i < m holds for m Q_i words, Q_i for each new value; the other words keep x_i.
