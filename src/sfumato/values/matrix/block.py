@@ -360,11 +360,9 @@ class BlockMatrix(Matrix):
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
-        factors = []
-        for b, members in enumerate(self._members):
-            entries = [entry for entry, _ in self._row(b, int(members[0]), self._members)]
-            factors.append(Fraction(max(entries), min(entries)) if min(entries) else None)
-        return None if None in factors else max(factor for factor in factors if factor is not None)
+        published = enumerate(int(members[0]) for members in self._members)
+        rows = ([entry for entry, _ in self._row(b, y, self._members)] for b, y in published)
+        return _largest((max(entries), min(entries)) for entries in rows)
 
     def equal_twice(self, i: int) -> Fraction | None:
         largest = Fraction(0)
