@@ -289,9 +289,8 @@ class PerturbationFigures(Figures):
 
     def to_arrow(self) -> Any:
         """Return a row for each value: its records, and how it is kept."""
-        codes = np.arange(self.domain.size, dtype=np.int32)
         figures = {"records": self.counts, "retention": self.retention, "diagonal": self.diagonal}
-        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
+        return columns_table(self.domain.columns(self.domain.codes), figures)
 
     def to_dict(self, plan: Plan) -> dict[str, Any]:
         errors, other = self.standard_error, self.other_assurance

@@ -78,7 +78,7 @@ def column_views(domain: SensitiveDomain, bounds: Sequence[Bound], any_predicate
     """Return the columns of a domain of several; none where there is one only. bounds: as asked for."""
     if len(domain.parts) < 2:
         return ()
-    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    codes = domain.codes
     return tuple(
         ColumnView(
             part.name,

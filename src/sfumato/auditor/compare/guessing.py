@@ -169,7 +169,7 @@ def _products(evidence: Evidence, original: Original) -> Shown:
 
 def _places(domain: SensitiveDomain, original: Original) -> IntArray:
     """Return the place, among the values of the table, of each value of a domain."""
-    columns = domain.split(np.arange(domain.size, dtype=np.int32))
+    columns = domain.codes
     places = [_codes(original, part)[codes] for part, codes in zip(domain.parts, columns, strict=True)]
     return np.ravel_multi_index(places, original.shape(domain.names))
 
