@@ -17,13 +17,14 @@ import pytest
 from scipy.stats import norm
 
 from sfumato.analyst.regression.families import Logistic
-from sfumato.analyst.regression.problem import Cells, Whole
+from sfumato.analyst.regression.problem import Cells
 from sfumato.analyst.regression.solution import solve
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from sfumato.values.arrays import FloatArray
 from tests.analyst.regression.made import uniform
+from tests.analyst.regression.whole import Whole
 from tests.conftest import slow
 from tests.constants import set_constants
 from tests.engines.tools import released

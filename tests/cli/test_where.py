@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.analyst.ask.where import condition_sql
+from sfumato.analyst.ask.where import as_sql, check, parsed
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
 from tests.conftest import make_policy
@@ -155,6 +155,12 @@ def test_what_cannot_be_asked(where: str, release: Release) -> None:
         release.count("s", where)
     assert caught.value.hint
     assert not Path("/tmp/written-by-a-condition").exists()
+
+
+def condition_sql(where: str, columns: dict[str, str], randomized: tuple[str, ...]) -> str:
+    tree = parsed(where, columns)
+    check(tree, columns, randomized)
+    return as_sql(tree, columns)
 
 
 @settings(max_examples=300, deadline=None)

@@ -23,7 +23,6 @@ from sfumato.methods.ordered.design import (
     errors_of,
     estimator,
     geometric,
-    geometric_inverse,
     mixed,
     plateau,
     windows,
@@ -123,6 +122,20 @@ def test_mean_and_distribution_want_different_plateaus() -> None:
 
 
 # --- geometric --------------------------------------------------------------------------------------------------------
+
+
+def geometric_inverse(m: int, alpha: float) -> FloatArray:
+    """Return the three diagonals of the inverse, [above, on, below the diagonal; column], as SciPy's banded solvers do.
+
+    >>> geometric_inverse(3, 0.5).tolist()
+    [[0.0, -2.0, -1.0], [2.0, 5.0, 2.0], [-1.0, -2.0, 0.0]]
+    """
+    inside = 1 / (1 - alpha) ** 2
+    bands = np.empty((3, m))
+    bands[1], bands[0], bands[2] = (1 + alpha**2) * inside, -alpha * inside, -alpha * inside
+    bands[1, [0, -1]], bands[0, -1], bands[2, 0] = 1 / (1 - alpha), -alpha / (1 - alpha), -alpha / (1 - alpha)
+    bands[0, 0] = bands[2, -1] = 0.0
+    return bands
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, 10, 60])

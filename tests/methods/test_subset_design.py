@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from sfumato.methods.staircase import uniform_error
-from sfumato.methods.subset.design import Subset, best_subset, uniform_is_best_from
+from sfumato.methods.subset.design import Subset, best_subset
 from sfumato.values.arrays import FloatArray
 
 GAINS = {  # section 3: m -> (k, gain) at eps 0.5, 1, g = 4, eps 2, eps 3
@@ -24,6 +24,18 @@ GAMMAS = [math.exp(0.5), math.e, 4, math.exp(2), math.exp(3)]
 
 
 # --- the numbers of MATRICES.md ---------------------------------------------------------------------------------------
+
+
+def uniform_is_best_from(m: int) -> float:
+    """Return the gamma from which on uniform has the least L2 of all mechanisms, for m > 2 values.
+
+        g = (sqrt(2(m-2)) (m-1) - sqrt(m-1) (m-2)) / (2 sqrt(m-1) - sqrt(2(m-2)))
+
+    >>> round(uniform_is_best_from(12), 1), round(uniform_is_best_from(40), 1)
+    (7.4, 27.2)
+    """
+    one, two = math.sqrt(m - 1), math.sqrt(2 * (m - 2))
+    return (two * (m - 1) - one * (m - 2)) / (2 * one - two)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato.values.matrix.base import SAMPLE_BLOCK
 from sfumato.values.matrix.retention import (
     DENSE_LIMIT,
-    SAMPLE_BLOCK,
     WORDS,
     PerturbationMatrix,
     amplification,

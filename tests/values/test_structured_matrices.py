@@ -18,7 +18,8 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
-from sfumato.values.matrix.graded import CardOrbit, GradedMatrix
+from sfumato.values.matrix.graded import GradedMatrix
+from sfumato.values.matrix.orbits import CardOrbit
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.matrix.windows import Parts, WindowsMatrix

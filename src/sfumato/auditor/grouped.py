@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.methods.robustness.posterior import Composition
+from sfumato.methods.robustness.posterior import Composition, multiplicities
 from sfumato.values.arrays import BoolArray, IntArray
 
 MIXED = -1
@@ -101,9 +101,7 @@ class GroupTables:
     @classmethod
     def of(cls, rows: IntArray, values: IntArray) -> GroupTables:
         """Return the tables that publish rows with these groups and true values."""
-        width = int(values.max()) + 1
-        keys, counts = np.unique(rows * width + values, return_counts=True)
-        return cls(rows, keys // width, keys % width, counts)
+        return cls(rows, *multiplicities(rows, values))
 
     def told(self, group: int) -> str:
         return f"group {group + 1 if self.numbers is None else int(self.numbers[group])}"
@@ -134,9 +132,7 @@ class GroupTables:
 
     def signed(self, signatures: IntArray) -> Lines:
         """Return the signatures of each group; `signatures` are those of the rows."""
-        width = int(signatures.max()) + 1
-        keys, counts = np.unique(self.rows * width + signatures, return_counts=True)
-        return Lines.of(keys // width, keys % width, counts)
+        return Lines.of(*multiplicities(self.rows, signatures))
 
     def homes(self, cells: IntArray) -> IntArray:
         """Return the cell that all rows of a group are of; MIXED where they are of several. cells: of the rows."""

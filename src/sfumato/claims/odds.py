@@ -61,6 +61,8 @@ from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
+TIGHT = Fraction(1, 10**9)
+"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
 MOST_TOLD = 3
 """Sets that a sentence tells by themselves; of more it says where they are listed."""
 
@@ -317,6 +319,35 @@ def exceeds_any_predicate(matrix: Matrix, bounds: Sequence[Bound], sets: Sequenc
     strictest = strictest_gamma(bounds, sets)
     ratio = matrix.largest_ratio
     return strictest is not None and (ratio is None or ratio > strictest)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A constraint without slack: raising the retention of `value` or of `against` would break it."""
+
+    value: str
+    direction: str
+    against: str
+    gamma: float
+
+
+def bindings(mechanism: Mechanism, directions: Sequence[Direction]) -> Iterator[Binding]:
+    """Yield the constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
+    if not mechanism.is_whole or mechanism.domain.size < 2:
+        return
+    matrix, labels = mechanism.matrix, mechanism.domain.labels
+    for direction in directions:
+        for code, bound in enumerate(mechanism.bounds):
+            if _is_tight(bound, getattr(matrix, direction)(code)):
+                rival = labels[matrix.worst_case(code, direction)[1]]
+                yield Binding(labels[code], direction, rival, float(bound.gamma or 0))
+        for each in mechanism.sets:
+            if _is_tight(each.bound, set_factor(matrix, each, direction)):
+                yield Binding(each.told(mechanism.domain), direction, "all other values", float(each.bound.gamma or 0))
+
+
+def _is_tight(bound: Bound, factor: Fraction | None) -> bool:
+    return bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT)
 
 
 def bounds_some(mechanism: Mechanism) -> bool:

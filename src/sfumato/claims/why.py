@@ -176,9 +176,8 @@ def _uniform(mechanism: Mechanism, found: Nearest) -> Iterator[str]:
         return
     m, most = matrix.size, (found.gamma - 1) / (matrix.size - 1 + found.gamma)
     yield (
-        f"The largest retention that keeps it: p = (gamma - 1)/(m - 1 + gamma) = "
-        f"{number(found.gamma - 1)}/({m - 1:,} + {number(found.gamma)}) = {float(most):.6g}; here p = "
-        f"{float(matrix.retention[0]):.6g}"
+        f"The largest retention that keeps it: p = (gamma - 1)/(m - 1 + gamma) = {number(found.gamma - 1)}/({m - 1:,} "
+        f"+ {number(found.gamma)}) = {float(most):.6g}; here p = {float(matrix.retention[0]):.6g}"
     )
     yield f"P[x, x] = p + (1 - p)/m = {float(matrix.diagonal[0]):.6g}; every other value has (1 - p)/m"
 

@@ -11,7 +11,6 @@ guarantee holds on the integers that are sampled.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from sfumato.claims.odds import broken_sets, keeps, violations
 from sfumato.errors import Infeasible, PolicyError
+from sfumato.methods.method import csv_lines
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import SetBound
 from sfumato.values.matrix.base import Direction
@@ -57,15 +57,7 @@ def read_columns(path: Path, domain: SensitiveDomain) -> list[list[int]]:
 
 
 def _lines(path: Path) -> list[list[str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file, strict=True) if line]
-    except FileNotFoundError:
-        raise PolicyError(
-            f"There is no file {str(path)!r}.", "method.matrix is looked for in the policy's folder."
-        ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise PolicyError(f"{path} cannot be read as CSV: {problem}.", "Give a CSV file in UTF-8.") from None
+    lines = [line for line in csv_lines(path, "method.matrix is") if line]
     if not lines:
         raise PolicyError(f"{path} is empty.", LAYOUT)
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -40,6 +41,17 @@ def between(number: float | str, name: str, *, strictly: bool) -> Fraction:
             probability_hint(name, found),
         )
     return found
+
+
+def csv_lines(path: Path, what: str) -> list[list[str]]:
+    """Return the lines of a CSV file that an option names; `what`: who is looked for in the policy's folder."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return list(csv.reader(file, strict=True))
+    except FileNotFoundError:
+        raise PolicyError(f"There is no file {str(path)!r}.", f"{what} looked for in the policy's folder.") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise PolicyError(f"{path} cannot be read as CSV: {problem}.", "Give a CSV file in UTF-8.") from None
 
 
 class Method(Section, ABC):

@@ -25,7 +25,7 @@ from sfumato.methods.plan import Plan
 from sfumato.methods.subset.design import best_subset
 from sfumato.show.words import some
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
-from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.bound import SetBound, of_each, strictest_gamma
 from sfumato.values.computed import BEST_FOR_TABLE, Facts
 from sfumato.values.matrix.base import Direction, Matrix
@@ -74,6 +74,23 @@ class Drawing(Method):
     draws_alone = True
     scope: ClassVar[Scope] = "single values"
     """The statements about a record of which something is promised."""
+    takes_one_column: ClassVar[bool] = False
+    """Whether there must be one sensitive column."""
+
+    def check(self, columns: Schema) -> None:
+        """Raise unless there is one sensitive column, where there must be."""
+        if self.takes_one_column and len(names := columns.names("sensitive")) > 1:
+            raise ValueError(
+                f"{self.name} takes one sensitive column, and there are {len(names)}; choose one, or give "
+                "the others a method and a requirement of their own: [columns.NAME.method], [columns.NAME.requirement]"
+            )
+
+    @classmethod
+    def unfit(cls, domain: SensitiveDomain) -> str:
+        """Return that there are several columns, where there must be one."""
+        if cls.takes_one_column and len(domain.parts) > 1:
+            return f"It takes one sensitive column, and there are {len(domain.parts)}."
+        return ""
 
     @property
     def directions(self) -> tuple[Direction, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.claims.claim import Guarantee, Shape
-from sfumato.claims.odds import OddsClaim, broken_sets, exceeds_any_predicate, set_factor, violations
+from sfumato.claims.odds import Binding, OddsClaim, bindings, broken_sets, exceeds_any_predicate, violations
 from sfumato.claims.steps import StepsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch
@@ -38,8 +38,8 @@ from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, sets_of
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 
-TIGHT = 1e-9
-"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+BETTER = 1e-9
+"""A relative difference of errors below this is none."""
 OF_VALUES = (
     "gamma: by how many times the odds of the value may change. Retention: the chance that it is kept, not drawn anew. "
     "Diagonal: that it is published unchanged. Std. error: how far its count is typically off."
@@ -53,16 +53,6 @@ MOST_IN_ORDER = 300
 """Values up to which errors of shares and means are told: they take the whole matrix."""
 SHOWN_BINDINGS = 3
 RAISING = "raising the retention of either value of a pair would break the bound"
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A constraint without slack: raising the retention of `value` or of `against` would break it."""
-
-    value: str
-    direction: str
-    against: str
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -219,7 +209,7 @@ class PerturbationFigures(Figures):
         """Whether plain uniform perturbation is expected to estimate counts better."""
         if self.uniform is None:
             return False
-        return self.expected_error is None or self.uniform.expected_error < self.expected_error * (1 - TIGHT)
+        return self.expected_error is None or self.uniform.expected_error < self.expected_error * (1 - BETTER)
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -229,25 +219,7 @@ class PerturbationFigures(Figures):
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
-        if not self.mechanism.is_whole:
-            return ()
-        found = []
-        factors = {"upward": self.matrix.upward, "downward": self.matrix.downward}
-        for direction in self.directions:
-            for code, bound in enumerate(self.bounds):
-                factor = factors[direction](code)
-                if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                    rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
-                    found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
-            found += self._binding_sets(direction)
-        return tuple(found)
-
-    def _binding_sets(self, direction: Direction) -> Iterator[Binding]:
-        """Yield the sets whose bound holds with equality."""
-        for each in self.mechanism.sets:
-            factor, gamma = set_factor(self.matrix, each, direction), each.bound.gamma
-            if gamma is not None and factor is not None and factor >= gamma * (1 - TIGHT):
-                yield Binding(each.told(self.domain), direction, "all other values", float(gamma))
+        return tuple(bindings(self.mechanism, self.directions))
 
     @property
     def binds(self) -> tuple[str, ...]:
@@ -281,30 +253,25 @@ class PerturbationFigures(Figures):
             raise PlanMismatch(f"The plan names {self.mechanism.label!r} as the column of sub-tables.", "Plan again.")
         if self.partition is not None:
             self.partition.require(self.mechanism, self.quotas, self.counts, plan.assurance)
+        for broken in self._broken():
+            raise PlanMismatch(
+                f"The plan's matrix does not keep its own bound {broken}.",
+                "The plan file was changed after it was made: plan again.",
+            )
+
+    def _broken(self) -> Iterator[str]:
+        """Yield the bounds that the integers do not keep."""
         if isinstance(self.claim, StepsClaim) and not self.claim.keeps(self.matrix, self.mechanism):
-            raise PlanMismatch(
-                f"The plan's matrix does not keep its own bound within {self.claim.steps} step(s).",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield f"within {self.claim.steps} step(s)"
         for table in self.mechanism.tables:
-            if broken := next(violations(table.matrix, table.bounds, self.directions), None):
-                value = self.domain.labels[table.codes[broken.code]]
-                raise PlanMismatch(
-                    f"The plan's matrix does not keep its own bound for {value!r}.",
-                    "The plan file was changed after it was made: plan again.",
-                )
+            for broken in violations(table.matrix, table.bounds, self.directions):
+                yield f"for {self.domain.labels[table.codes[broken.code]]!r}"
         for each, *_ in broken_sets(self.matrix, self.mechanism.sets, self.directions) if self.mechanism.sets else ():
-            raise PlanMismatch(
-                f"The plan's matrix does not keep its own bound that {each.told(self.domain)}.",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield f"that {each.told(self.domain)}"
         only = self.mechanism.tables[0]
         is_of_any = isinstance(self.claim, OddsClaim) and self.claim.scope == "any predicate"
         if is_of_any and exceeds_any_predicate(only.matrix, only.bounds, only.sets):
-            raise PlanMismatch(
-                "The plan's matrix does not keep its own bound for statements that join several values.",
-                "The plan file was changed after it was made: plan again.",
-            )
+            yield "for statements that join several values"
 
     def explained(self, plan: Plan) -> Iterator[list[str]]:
         yield list(_what(self, plan))
@@ -322,9 +289,8 @@ class PerturbationFigures(Figures):
 
     def to_arrow(self) -> Any:
         """Return a row for each value: its records, and how it is kept."""
-        codes = np.arange(self.domain.size, dtype=np.int32)
         figures = {"records": self.counts, "retention": self.retention, "diagonal": self.diagonal}
-        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
+        return columns_table(self.domain.columns(self.domain.codes), figures)
 
     def to_dict(self, plan: Plan) -> dict[str, Any]:
         errors, other = self.standard_error, self.other_assurance

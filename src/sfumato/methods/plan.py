@@ -227,9 +227,7 @@ class Plan(Private, Drawn):
     @property
     def why(self) -> Why:
         """Why the promise gives these matrices or buckets: formulas with the numbers put in."""
-        return why_of(
-            self.claim, Shape(self.mechanisms, self.figures.total_withheld, self.computed_from_table), self.method
-        )
+        return why_of(self.claim, self._shape, self.method)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:

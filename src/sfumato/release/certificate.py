@@ -12,11 +12,10 @@ means where that matters.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,7 +24,7 @@ from sfumato.errors import UsageError
 from sfumato.release.alone import Alone
 from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256
 from sfumato.release.manifest import Manifest, Rational
-from sfumato.release.parts import Part, first_mistake, read_part
+from sfumato.release.parts import Part, first_mistake, read_part, schema_of
 from sfumato.values.bound import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -147,10 +146,7 @@ def load_certificate(path: str | Path) -> Certificate:
 
 def json_schema() -> str:
     """Return the JSON Schema of certificates."""
-    schema: dict[str, Any] = Certificate.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "sfumato certificate of a release, version 1"
-    return json.dumps(schema, indent=2) + "\n"
+    return schema_of(Certificate, "sfumato certificate of a release, version 1")
 
 
 # --- what follows from a release --------------------------------------------------------------------------------------

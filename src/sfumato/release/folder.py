@@ -222,7 +222,7 @@ def connected(release: ReleaseFolder, piece: Piece | None = None, *, as_numbers:
         files["compositions"] = release.groups_files
     every = [path for paths in files.values() for path in paths]
     need_files(release, every)
-    allowed = sorted({form for path in every for form in (_literal(str(path.absolute())), _pattern(path))})
+    allowed = sorted({form for path in every for form in (quoted_text(str(path.absolute())), _pattern(path))})
     rows = {view: _select(release, view, paths, as_numbers) for view, paths in files.items()}
     of_piece = _of_piece(piece)
     views = [f"CREATE VIEW {view} AS {selected}{of_piece}" for view, selected in rows.items()]
@@ -272,6 +272,11 @@ def runs_of_columns(names: Sequence[str], rows: int) -> Iterator[Sequence[str]]:
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def manifest_types(release: ReleaseFolder) -> dict[str, str]:
@@ -366,7 +371,7 @@ def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers
 
 def _unescaped(name: str) -> str:
     """Return the SQL of a column without the apostrophe before formulas (`show.formulas`)."""
-    return f"CASE WHEN starts_with({name}, {_literal(MARK)}) THEN substr({name}, 2) ELSE {name} END"
+    return f"CASE WHEN starts_with({name}, {quoted_text(MARK)}) THEN substr({name}, 2) ELSE {name} END"
 
 
 def _of_piece(piece: Piece | None) -> str:
@@ -378,11 +383,7 @@ def _of_piece(piece: Piece | None) -> str:
 
 def _pattern(file: Path) -> str:
     """Return a file's path for DuckDB: that file and no other, wildcards stand for themselves."""
-    return _literal(without_wildcards(file))
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return quoted_text(without_wildcards(file))
 
 
 def first_line(problem: Exception) -> str:

@@ -8,7 +8,6 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/reference/man
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +26,7 @@ from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.claims.why import Why
 from sfumato.errors import ReleaseError
 from sfumato.release.formats import FORMATS, FormatName
-from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts, schema_of
 from sfumato.show.formulas import is_formula
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
@@ -39,6 +38,8 @@ Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$", max_length=4000)]
 """Python makes text of no integer with more than 4,300 digits."""
 Weight = Annotated[str, Field(pattern="^[0-9]+$", max_length=20)]
 """2^64 has 20 digits."""
+Number = Annotated[int, Field(ge=0)]
+"""Of a value, a class or a place, from 0."""
 MOST = 1 << 53
 """Of records, lines and groups: every program that reads JSON has integers up to it."""
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
@@ -184,7 +185,7 @@ Columns = Annotated[
 
 
 Cards = Annotated[
-    tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None,
+    tuple[tuple[Number, ...], ...] | None,
     Field(
         description="The values of each card, by their numbers in the domain, where cards are published and `columns` "
         "has a weight for each of them. Left out or null where values are.",
@@ -199,7 +200,7 @@ class Blocks(Part):
     Otherwise it stays.
     """
 
-    classes: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The class of each value, from 0.")
+    classes: tuple[Number, ...] = Field(description="The class of each value, from 0.")
     weights: tuple[tuple[Weight, ...], ...]
 
 
@@ -211,7 +212,7 @@ class Deck(Part):
     """
 
     values: int = Field(ge=2)
-    blocks: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...]
+    blocks: tuple[tuple[Number, ...], ...]
     inside: Weight
     outside: Weight
 
@@ -226,9 +227,9 @@ class Windows(Part):
     do not hold it, a unit each.
     """
 
-    order: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The value at each place, from the lowest.")
+    order: tuple[Number, ...] = Field(description="The value at each place, from the lowest.")
     width: int = Field(ge=1)
-    blocks: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...]
+    blocks: tuple[tuple[Number, ...], ...]
     inside: tuple[Weight, Weight]
     outside: tuple[Weight, Weight]
 
@@ -236,7 +237,7 @@ class Windows(Part):
 class GradedOrbit(Part):
     """Cards with equally many values of each class, drawn with weights that depend on the class of the true value."""
 
-    blocks: tuple[tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None, ...] = Field(
+    blocks: tuple[tuple[tuple[Number, ...], ...] | None, ...] = Field(
         description="For each class its blocks, by places of the ring; null: all values of the class are on every card."
     )
     inside: tuple[Weight, ...] = Field(description="For each class: the weight of a card that holds the true value.")
@@ -252,7 +253,7 @@ class GradedPart(Part):
     place of the block on which the value would be, and s.
     """
 
-    classes: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The class of each value, from 0.")
+    classes: tuple[Number, ...] = Field(description="The class of each value, from 0.")
     rings: tuple[Annotated[int, Field(ge=1)], ...]
     orbits: tuple[GradedOrbit, ...]
 
@@ -269,7 +270,7 @@ class BoundPart(Part):
 class SetPart(Part):
     """A set of values with a bound of its own: on the belief that a record's value is one of them, not which."""
 
-    values: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+    values: tuple[Number, ...] = Field(
         min_length=2, description="Their numbers in the domain, from 0; some of all values."
     )
     prefix: Annotated[str | None, Field(exclude_if=_is_none)] = Field(
@@ -289,7 +290,7 @@ class SetPart(Part):
 class SubTablePart(Part):
     """A part of the rows with values, a matrix and bounds of its own."""
 
-    values: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    values: tuple[Number, ...] | None = Field(
         description="Numbers of its values in the domain, from 0; null for all of them. It can publish no other value."
     )
     noise: Noise | None = Field(
@@ -688,10 +689,7 @@ class Manifest(Part):
 
 def json_schema() -> str:
     """Return the manifest's JSON Schema."""
-    schema: dict[str, Any] = Manifest.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "sfumato release manifest, version 1"
-    return json.dumps(schema, indent=2) + "\n"
+    return schema_of(Manifest, "sfumato release manifest, version 1")
 
 
 # --- a claim as it is written; `Manifest.claim` reads it --------------------------------------------------------------

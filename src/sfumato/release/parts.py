@@ -11,6 +11,7 @@ but into the folder.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -74,6 +75,14 @@ def first_mistake(problem: Exception) -> str:
     first = problem.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(name)[:MOST_TOLD] for name in first["loc"]) or "the file"
     return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+
+
+def schema_of(model: type[BaseModel], title: str) -> str:
+    """Return the JSON Schema of a file."""
+    schema: dict[str, Any] = model.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = title
+    return json.dumps(schema, indent=2) + "\n"
 
 
 class FilePart(Part):

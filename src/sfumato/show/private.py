@@ -6,6 +6,8 @@ import os
 import shlex
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -14,16 +16,8 @@ from sfumato.errors import UsageError
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only the user can read, whole or not at all; what was there before is replaced."""
-    # a new name each time: threads write at once, and a process that was killed may have left a file behind
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            _fill(file, text)
+    with _partial(path, text) as partial:
         os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def write_new(path: Path, text: str) -> None:
@@ -55,12 +49,20 @@ def _fill(file: TextIO, text: str) -> None:
 
 def _write_named(path: Path, text: str) -> None:
     """Write a new file under another name, and give it its own when it is whole."""
+    with _partial(path, text) as partial:
+        _name(partial, path)
+
+
+@contextmanager
+def _partial(path: Path, text: str) -> Iterator[Path]:
+    """Give a file beside it that holds the text; nothing stays of it but what got its own name."""
+    # a new name each time: threads write at once, and a process that was killed may have left a file behind
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.partial-", dir=path.parent)
     partial = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             _fill(file, text)
-        _name(partial, path)
+        yield partial
     finally:
         partial.unlink(missing_ok=True)
 

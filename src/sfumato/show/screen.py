@@ -43,7 +43,7 @@ class Screen:
         if points and room < min(len(points), 2):  # not even the first point and how many more there are
             told = f"{len(points):,} point{'' if len(points) == 1 else 's'}"
             return "\n".join([*head, f"{self.title or 'More'}: {told}.", *end])
-        shown = _fitting(points, room, width)
+        shown = _fitting(points, room, width=width)
         return "\n".join([*head, *(["", *_titled(self.title), *shown] if shown else []), *end])
 
     def _with_all(self, width: int) -> str:
@@ -63,18 +63,7 @@ class Screen:
             if (longer := len(full) - len(points[place])) <= room:
                 points[place], room = full, room - longer
         more = [_lines([f"  - {point}"], width) for point in self.points]
-        return "\n".join([*head, *chain(*points), *_whole(more, room), *end])
-
-
-def _whole(points: Sequence[Sequence[str]], room: int) -> list[str]:
-    """Return as many points as there is room for in full, and how many more there are, if there is room to say so."""
-    shown: list[str] = []
-    for number, lines in enumerate(points):
-        left = room - len(shown) - (0 if number + 1 == len(points) else 1)
-        if len(lines) > left:
-            return [*shown, *([f"  ... and {len(points) - number:,} more to know"] if room > len(shown) else [])]
-        shown += lines
-    return shown
+        return "\n".join([*head, *chain(*points), *_fitting(more, room, "more to know"), *end])
 
 
 def _first_sentence(text: str) -> str:
@@ -83,15 +72,19 @@ def _first_sentence(text: str) -> str:
     return found[0] if found else text
 
 
-def _fitting(points: Sequence[Sequence[str]], room: int, width: int) -> list[str]:
-    """Return as many points as there is room for, and how many more there are; the first one at least in part."""
+def _fitting(points: Sequence[Sequence[str]], room: int, more: str = "more", width: int = 0) -> list[str]:
+    """Return as many points as there is room for, and how many more there are, if there is room to say so.
+
+    With a width the first one is shown at least in part.
+    """
     shown: list[str] = []
     for number, lines in enumerate(points):
         left = room - len(shown) - (0 if number + 1 == len(points) else 1)
         if len(lines) > left:
-            if not shown:
+            if width and not shown:
                 shown, number = [*lines[: left - 1], f"{lines[left - 1][: width - 4]} ..."], number + 1
-            return [*shown, *([f"  ... and {len(points) - number:,} more"] if number < len(points) else [])]
+            rest = len(points) - number
+            return [*shown, *([f"  ... and {rest:,} {more}"] if rest and room > len(shown) else [])]
         shown += lines
     return shown
 

@@ -167,6 +167,11 @@ class SensitiveDomain:
         assert joined is not None
         return joined
 
+    @property
+    def codes(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """The columns' codes of each compound code."""
+        return self.split(np.arange(self.size, dtype=np.int32))
+
     def split(self, codes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], ...]:
         """Return the columns' codes from the compound codes."""
         if len(self.parts) == 1:

@@ -163,7 +163,7 @@ def part_named(domain: SensitiveDomain, column: str | None) -> Domain:
 def codes_of(domain: SensitiveDomain, part: Domain, takes: Callable[[Value], bool]) -> tuple[int, ...]:
     """Return the codes of the domain whose value of a column is taken."""
     taken = np.array([takes(value) for value in part.values], dtype=np.bool_)
-    own = domain.split(np.arange(domain.size, dtype=np.int32))[domain.parts.index(part)]
+    own = domain.codes[domain.parts.index(part)]
     return tuple(np.flatnonzero(taken[own]).tolist())
 
 

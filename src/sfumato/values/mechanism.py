@@ -27,9 +27,9 @@ from sfumato.values.bound import Bound as Bound
 from sfumato.values.bound import SetBound, read_set, set_keys
 from sfumato.values.bound import bound_keys as bound_keys
 from sfumato.values.bound import read_bound as read_bound
-from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Matrix
 from sfumato.values.matrix.dense import DenseMatrix
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 LABEL = "sub_table"
 """The published column that tells the sub-table of a record, numbered from 1."""

@@ -314,8 +314,7 @@ def are_bins(values: Iterable[Any]) -> bool:
     >>> are_bins(["< 18", ">= 18", None]), are_bins(["2019", "< 2019"])
     (True, False)
     """
-    known = [value for value in values if value is not None]
-    return bool(known) and all(isinstance(value, str) and BIN.fullmatch(value) for value in known)
+    return _are_all(values, BIN)
 
 
 def are_periods(values: Iterable[Any]) -> bool:
@@ -324,8 +323,12 @@ def are_periods(values: Iterable[Any]) -> bool:
     >>> are_periods(["2019-Q1", None]), are_periods(["< 2019-01-01", ">= 2019-01-01"])
     (True, False)
     """
+    return _are_all(values, PERIOD)
+
+
+def _are_all(values: Iterable[Any], labels: re.Pattern[str]) -> bool:
     known = [value for value in values if value is not None]
-    return bool(known) and all(isinstance(value, str) and PERIOD.fullmatch(value) for value in known)
+    return bool(known) and all(isinstance(value, str) and labels.fullmatch(value) for value in known)
 
 
 def bin_ends(label: str) -> tuple[float, float] | None:

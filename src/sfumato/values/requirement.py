@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -144,8 +145,20 @@ def _rho_hint(rho1: Fraction, rho2: Fraction, name: str, number: Fraction) -> st
     return probability_hint(name, number)
 
 
+class _OneBound(ABC):
+    """The same bound for all values."""
+
+    @abstractmethod
+    def bound(self) -> Bound:
+        """Return the one bound."""
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return the same bound for every value."""
+        return (self.bound(),) * domain.size
+
+
 @dataclass(frozen=True)
-class RhoPrivacy:
+class RhoPrivacy(_OneBound):
     """(rho1, rho2)-privacy for all values: SDR §3.2."""
 
     rho1: Number
@@ -155,16 +168,11 @@ class RhoPrivacy:
         self.bound()
 
     def bound(self) -> Bound:
-        """Return the one bound."""
         return rho_bound(self.rho1, self.rho2)
-
-    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
-        """Return the same bound for every value."""
-        return (self.bound(),) * domain.size
 
 
 @dataclass(frozen=True)
-class Amplification:
+class Amplification(_OneBound):
     """At most gamma-amplifying: the odds of any predicate change by at most this factor."""
 
     gamma: Number
@@ -179,16 +187,11 @@ class Amplification:
         _check_gamma(gamma, f"gamma = {_shown(gamma)}", "gamma is so close to 1")
 
     def bound(self) -> Bound:
-        """Return the one bound."""
         return Bound(exact(self.gamma))
-
-    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
-        """Return the same bound for every value."""
-        return (self.bound(),) * domain.size
 
 
 @dataclass(frozen=True)
-class LocalPrivacy:
+class LocalPrivacy(_OneBound):
     """epsilon-local differential privacy of the sensitive attribute."""
 
     epsilon: Number
@@ -205,10 +208,6 @@ class LocalPrivacy:
     def bound(self) -> Bound:
         """Return the one bound, gamma = exp(epsilon)."""
         return Bound(gamma_of_epsilon(self.epsilon))
-
-    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
-        """Return gamma = exp(epsilon) for every value."""
-        return (self.bound(),) * domain.size
 
 
 def _stated(

@@ -12,8 +12,9 @@ import numpy as np
 
 from sfumato.analyst.regression.buckets import classical_weights, dealt_weights
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
-from sfumato.analyst.regression.problem import Buckets, Cells, Whole
+from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.values.arrays import FloatArray
+from tests.analyst.regression.whole import Whole
 
 VALUES = json.loads((Path(__file__).parent / "values.json").read_text())
 CASES: dict[str, dict[str, Any]] = {case["name"]: case for case in VALUES["cases"]}

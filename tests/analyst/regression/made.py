@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.regression.families import Family
-from sfumato.analyst.regression.problem import Cells, Whole
+from sfumato.analyst.regression.problem import Cells
 from sfumato.values.arrays import FloatArray
+from tests.analyst.regression.whole import Whole
 
 
 def uniform(m: int, p: float) -> FloatArray:

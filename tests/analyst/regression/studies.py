@@ -14,9 +14,10 @@ import numpy as np
 
 from sfumato.analyst.regression.buckets import classical_weights, dealt_weights
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
-from sfumato.analyst.regression.problem import Buckets, Cells, Whole
+from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.values.arrays import FloatArray
 from tests.analyst.regression.made import Model, uniform
+from tests.analyst.regression.whole import Whole
 
 W = np.array([-1.5, -0.5, 0.5, 1.5])
 FINE = np.array([[0.75, 0.1, 0.1], [0.1, 0.65, 0.15], [0.15, 0.25, 0.75]])

@@ -10,9 +10,9 @@ import pytest
 from sfumato.analyst.regression.effects import average_slopes, standardised
 from sfumato.analyst.regression.families import Logistic, Multinomial
 from sfumato.analyst.regression.fit import fit
-from sfumato.analyst.regression.problem import Whole
 from sfumato.values.arrays import FloatArray
 from tests.analyst.regression.made import Model, uniform
+from tests.analyst.regression.whole import Whole
 
 W = np.repeat([-1.0, 0.0, 1.0, 2.0], 2)
 

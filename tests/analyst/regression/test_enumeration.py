@@ -16,8 +16,9 @@ from sfumato.analyst.regression.blocks import Block
 from sfumato.analyst.regression.buckets import dealt_weights, noise_of_deal
 from sfumato.analyst.regression.equations import Equations
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
-from sfumato.analyst.regression.problem import Buckets, Cells, Whole
+from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.values.arrays import FloatArray, IntArray
+from tests.analyst.regression.whole import Whole
 
 HALF, SKEW = (
     [[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]],

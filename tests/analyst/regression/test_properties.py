@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from sfumato.analyst.regression.blocks import Block, Noise
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
 from sfumato.analyst.regression.fit import fit
-from sfumato.analyst.regression.problem import Cells, Whole
+from sfumato.analyst.regression.problem import Cells
 from sfumato.analyst.regression.result import Fit
 from sfumato.values.arrays import FloatArray
 from tests.analyst.regression.cases import CASES, source_of
 from tests.analyst.regression.made import Model, uniform
+from tests.analyst.regression.whole import Whole
 from tests.constants import set_constants
 
 

@@ -14,11 +14,12 @@ from sfumato.analyst.regression.diagnostics import fit_by_cells, residuals_by_fi
 from sfumato.analyst.regression.effects import standardised
 from sfumato.analyst.regression.families import Linear, Logistic, Poisson
 from sfumato.analyst.regression.fit import fit
-from sfumato.analyst.regression.problem import Buckets, Cells, Whole
+from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.analyst.regression.result import Fit
 from sfumato.errors import CannotMeet, SingularMatrix, UsageError
 from tests.analyst.regression.cases import CASES, source_of
 from tests.analyst.regression.made import Model, uniform
+from tests.analyst.regression.whole import Whole
 from tests.constants import set_constants
 
 OUTCOME, COVARIATE = CASES["logistic, binary outcome"], CASES["logistic, covariate of 5"]

@@ -10,8 +10,9 @@ import statsmodels.api as sm
 
 from sfumato.analyst.regression.families import Family, Linear, Logistic, Multinomial, Poisson
 from sfumato.analyst.regression.fit import fit
-from sfumato.analyst.regression.problem import Cells, Whole
+from sfumato.analyst.regression.problem import Cells
 from sfumato.values.arrays import FloatArray, IntArray
+from tests.analyst.regression.whole import Whole
 
 N = 400
 

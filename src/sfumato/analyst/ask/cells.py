@@ -35,7 +35,7 @@ class Cells:
     @cached_property
     def of_code(self) -> IntArray:
         """The cell of each code of the domain."""
-        columns = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
+        columns = self.domain.codes
         cell = np.zeros(self.domain.size, dtype=np.int64)
         for part, column in zip(self.domain.parts, columns, strict=True):
             if part.name in self.asked:

@@ -40,6 +40,7 @@ from sfumato.release.folder import (
     hidden_numbers,
     manifest_types,
     quoted,
+    quoted_text,
 )
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import BETWEEN
@@ -232,7 +233,7 @@ def _check_merged(release: CountedRelease, tree: exp.Expression) -> None:
         if merged is not None and text not in lists:
             raise UsageError(
                 f"{text!r} is not published by itself in {name!r}: it was merged into {merged!r}.",
-                f"Ask for {quoted(name)} = {_literal(merged)}. It stands for {', '.join(map(repr, lists[merged]))}.",
+                f"Ask for {quoted(name)} = {quoted_text(merged)}. It stands for {', '.join(map(repr, lists[merged]))}.",
             )
 
 
@@ -244,17 +245,17 @@ def _check_cards(release: CountedRelease, tree: exp.Expression) -> None:
             continue
         held = text.split(BETWEEN)
         if forms[name].form == "set" and len(held) > 1 and set(held) <= set(labels):
-            listed = f"{quoted(name)} IN ({', '.join(map(_literal, held))})"
+            listed = f"{quoted(name)} IN ({', '.join(map(quoted_text, held))})"
             raise UsageError(
                 f"{text!r} is a set of values, and conditions ask for values: rows of {name!r} show sets, and a record "
                 "has one value, which may lie outside its set.",
-                f"Ask for {quoted(name)} = {_literal(held[0])}, or for all of them: {listed}.",
+                f"Ask for {quoted(name)} = {quoted_text(held[0])}, or for all of them: {listed}.",
             )
         if forms[name].form == "card" and _CARD.fullmatch(text):
             raise UsageError(
                 f"{text!r} is the number of a card, and conditions ask for values: a card stands for a set of values, "
                 "and a record has one value, which may lie outside.",
-                f"Ask for a value: {quoted(name)} = {_literal(labels[0])}, say.",
+                f"Ask for a value: {quoted(name)} = {quoted_text(labels[0])}, say.",
             )
 
 
@@ -268,7 +269,8 @@ def _check_periods(release: CountedRelease, tree: exp.Expression, names: Collect
         raise UsageError(
             f"{name!r} is published in periods such as {some!r}, and {text!r} is no such period. "
             "Days are not published.",
-            f"Compare with a whole period, e.g. {quoted(name)} >= {_literal(some)}; `--by {name}` lists all of them.",
+            f"Compare with a whole period, e.g. {quoted(name)} >= {quoted_text(some)}; `--by {name}` lists all of "
+            "them.",
         )
 
 
@@ -288,7 +290,7 @@ def _about_order(release: CountedRelease, order: TextualOrder) -> UsageError:
 
 
 def _about_bins(release: CountedRelease, name: str) -> UsageError:
-    shown = ", ".join(map(_literal, sorted(texts_of(release, name), key=bin_place)[:4]))
+    shown = ", ".join(map(quoted_text, sorted(texts_of(release, name), key=bin_place)[:4]))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
         f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
@@ -303,7 +305,7 @@ def check_numbers(release: CountedRelease, name: str) -> None:
             held = f"{rows:,} value(s) are" if name in release.manifest.domain.names else f"{rows:,} row(s) hold"
             raise UsageError(
                 f"{name!r} is text, and {held} {what} there, e.g. {example!r}: it cannot be taken as a number.",
-                f"Compare it with texts in quotes, e.g. {quoted(name)} = {_literal(example)}.",
+                f"Compare it with texts in quotes, e.g. {quoted(name)} = {quoted_text(example)}.",
             )
 
 
@@ -352,10 +354,6 @@ def unseen_values(release: CountedRelease, tree: exp.Expression | None) -> Itera
             continue
         if text not in (texts := texts_of(release, name)):
             yield f"No published row has {text!r} in {name!r}. {meant(text, sorted(texts), 'It has')}"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def fetched(release: CountedRelease, asked: Counting, what: str, **tables: Any) -> Any:

@@ -159,7 +159,7 @@ class Score:
 
     def over(self, domain: SensitiveDomain) -> FloatArray:
         """Return the number of each code of a domain with this column."""
-        codes = domain.split(np.arange(domain.size, dtype=np.int32))[domain.names.index(self.column)]
+        codes = domain.codes[domain.names.index(self.column)]
         return np.array(self.of_value, dtype=np.float64)[codes]
 
 
@@ -194,7 +194,7 @@ def _asked_of_values(sql: str, domain: SensitiveDomain, kinds: tuple[type, ...])
 
 def combinations(domain: SensitiveDomain) -> dict[str, Any]:
     """Return the values of each column of a domain in all combinations, in the order of their codes."""
-    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    codes = domain.codes
     return {
         part.name: values_array(part.values).take(pa.array(own)) for part, own in zip(domain.parts, codes, strict=True)
     }
@@ -202,7 +202,7 @@ def combinations(domain: SensitiveDomain) -> dict[str, Any]:
 
 def places_over(domain: SensitiveDomain, scale: Scale) -> IntArray:
     """Return the place in a scale's order of each code of a domain; -1 for a missing value."""
-    codes = domain.split(np.arange(domain.size, dtype=np.int32))[domain.names.index(scale.column)]
+    codes = domain.codes[domain.names.index(scale.column)]
     return np.array(scale.places, dtype=np.int64)[codes]
 
 

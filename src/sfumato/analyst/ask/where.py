@@ -47,16 +47,6 @@ _SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
 """Marks of other languages, and the words of SQL."""
 
 
-def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
-    """Return the condition as SQL, checked. `columns` maps each published column to its type."""
-    try:
-        tree = parsed(where, columns)
-        check(tree, columns, randomized)
-        return as_sql(tree, columns)
-    except RecursionError:
-        raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
-
-
 @dataclass(frozen=True)
 class TextualOrder:
     """A comparison that puts text in order: of columns alone, or of columns with texts that are numbers."""

@@ -157,14 +157,14 @@ def _why_not(equations: Equations) -> str:
     return ""
 
 
-def fit_likelihood(solution: Solution, *, robust: bool = False) -> Fit:
-    """Return the fit by likelihood; `robust` errors, and those of weighted rows, do not trust the model."""
+def fit_likelihood(solution: Solution) -> Fit:
+    """Return the fit by likelihood; errors of weighted rows do not trust the model."""
     equations = solution.equations
     require_likelihood(equations)
     beta, at = best_maximum(solution)
     inverse = np.asarray(np.linalg.inv(at.observed), dtype=np.float64)
     sandwich: FloatArray = inverse @ at.squares @ inverse
-    population = sandwich if robust or at.weighted else inverse
+    population = sandwich if at.weighted else inverse
     table = not_negative(inverse - np.linalg.inv(at.complete))
     return Fit(
         names=equations.names,

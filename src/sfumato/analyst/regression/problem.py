@@ -89,23 +89,3 @@ class Source(Protocol):
 
     def batches(self) -> Iterator[Cells]:
         """Yield the cells."""
-
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """A source in one piece."""
-
-    names: tuple[str, ...]
-    indicator: tuple[bool, ...]
-    family: Family
-    cells: Cells
-    buckets: Buckets | None = None
-
-    @property
-    def opposite(self) -> tuple[str, ...]:
-        """Nothing is known of levels."""
-        return ("",) * len(self.names)
-
-    def batches(self) -> Iterator[Cells]:
-        """Yield all cells at once."""
-        yield self.cells

@@ -29,7 +29,7 @@ from sfumato.analyst.regression.model import Model, Values, complete_rows
 from sfumato.analyst.regression.problem import Buckets, Cells
 from sfumato.analyst.regression.states import Classes
 from sfumato.errors import UsageError
-from sfumato.release.folder import CONDITION_ERRORS, connected, first_line, quoted
+from sfumato.release.folder import CONDITION_ERRORS, connected, first_line, quoted, quoted_text
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Value
 
@@ -135,7 +135,7 @@ def _listed(name: str, values: Sequence[Any], number: int) -> str:
 
 
 def _literal(value: Value) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    return quoted_text(value) if isinstance(value, str) else str(value)
 
 
 # --- answers as arrays ------------------------------------------------------------------------------------------------

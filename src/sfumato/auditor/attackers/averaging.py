@@ -488,10 +488,9 @@ def _two_groups_finding(evidence: Evidence, people: IntArray, found: TwoGroups) 
         ),
         remark=(
             f"After one release the mean belief in the true value is {percent(found.once.mean())}. Of {certain:,} "
-            "people the two groups have one value only in common: it is certain. Asked for are people who can be "
-            "found in "
-            f"both{', and whose groups are of one cell' if within else ''}; someone who solves for all people at once "
-            "may learn more."
+            "people the two groups have one value only in common: it is certain. Asked for are people who can be found "
+            f"in both{', and whose groups are of one cell' if within else ''}; someone who solves for all people at "
+            "once may learn more."
         ),
     )
 

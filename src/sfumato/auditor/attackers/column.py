@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,11 +28,11 @@ from sfumato.auditor.attackers.background import ATTACKER as BACKGROUND
 from sfumato.auditor.attackers.composition import ATTACKER as COMPOSITION
 from sfumato.auditor.attackers.composition import MOST_VALUES, composition_beliefs
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
-from sfumato.auditor.attackers.posterior import moved, stated
+from sfumato.auditor.attackers.posterior import Worst
 from sfumato.auditor.beliefs import Counts, Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, held_to, largest_at, settled
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, held_to, largest_at, settled
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
@@ -79,7 +78,7 @@ def column_views(domain: SensitiveDomain, bounds: Sequence[Bound], any_predicate
     """Return the columns of a domain of several; none where there is one only. bounds: as asked for."""
     if len(domain.parts) < 2:
         return ()
-    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    codes = domain.codes
     return tuple(
         ColumnView(
             part.name,
@@ -223,28 +222,25 @@ def _remark(view: ColumnView, found: ColumnBeliefs, above: BoolArray, pool: Bool
 # --- with the worst prior ---------------------------------------------------------------------------------------------
 
 
-class _Moved(NamedTuple):
+@dataclass(frozen=True)
+class _WorstOfColumn(Worst):
     value: int
-    posterior: Fraction
-    limit: Fraction
-    prior: Fraction
 
 
-def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) -> Iterator[_Moved]:
+def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) -> Iterator[_WorstOfColumn]:
     for value, bound in enumerate(view.bounds):
-        pair, inside = stated(bound), view.value_of == value
-        if pair is None or inside.all() or not inside.any():
-            continue
-        upward = direction == "upward"
-        factor = mechanism.matrix.raised(inside if upward else ~inside)
-        prior, limit = pair if upward else pair[::-1]
-        yield _Moved(value, moved(prior, factor, upward), limit, prior)
+        inside = view.value_of == value
+        if bound.gamma is not None and inside.any() and not inside.all():
+            factor = mechanism.matrix.raised(inside if direction == "upward" else ~inside)
+            yield _WorstOfColumn(bound, direction, factor, value)
 
 
-def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: Direction, held: IntArray) -> Finding:
+def _worst_prior_finding(
+    view: ColumnView, found: Sequence[_WorstOfColumn], direction: Direction, held: IntArray
+) -> Finding:
     upward = direction == "upward"
 
-    def excess(each: _Moved) -> Fraction:
+    def excess(each: _WorstOfColumn) -> Fraction:
         return each.posterior - each.limit if upward else each.limit - each.posterior
 
     ranked = sorted(found, key=lambda each: -each.posterior if upward else each.posterior)
@@ -271,7 +267,7 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
         broken=bool(broken),
         about=f"{view.name}, {direction}",
         who=view.told(worst.value),
-        nearest=Nearest(view.told(near.value), *map(float, near[1:])) if excess(near) > excess(worst) else None,
+        nearest=near.nearest(view.told(near.value)) if excess(near) > excess(worst) else None,
     )
 
 

@@ -250,8 +250,7 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
         remark = (
             f"The bound of {percent(limits[critical])}, stated for someone who takes the records for independent "
             f"draws, is exceeded {f'by {100 * excess[critical]:.1f} points' if above[critical] else 'nowhere'}. "
-            "Beliefs are "
-            f"computed within {error:.1g}."
+            f"Beliefs are computed within {error:.1g}."
         )
     return worst_finding(
         beliefs,

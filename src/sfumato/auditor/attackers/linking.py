@@ -290,12 +290,10 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         remark=(
             f"In this release {percent(once.success)} of the people are guessed right ({_steps(once.steps)}). Over "
             f"those drawn anew ({_steps(again.steps)}) the mean has approximate {again.level:.0%} limits "
-            f"{percent(low)} to "
-            f"{percent(high)}, and {percent(again.above)} of the people are guessed right in more of them than their "
-            f"limit (in the long run {percent(least)} to {percent(most)}): these are at risk. The best guesser, who "
-            "knows the "
-            f"true table, is right for {percent(once.knowing)}: nobody who guesses by the quasi-identifiers is right "
-            "for more."
+            f"{percent(low)} to {percent(high)}, and {percent(again.above)} of the people are guessed right in more of "
+            f"them than their limit (in the long run {percent(least)} to {percent(most)}): these are at risk. The best "
+            f"guesser, who knows the true table, is right for {percent(once.knowing)}: nobody who guesses by the "
+            "quasi-identifiers is right for more."
         ),
     )
 

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import special
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
-from sfumato.auditor.attackers.posterior import WorstPrior, moved, stated
+from sfumato.auditor.attackers.posterior import WorstPrior
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Exposed, Finding, largest_at, most_exposed
@@ -72,25 +72,11 @@ def widest(matrix: Matrix, order: list[int], steps: int) -> Widest:
 
 def worst_prior(mechanism: Mechanism, claim: StepsClaim, direction: Direction) -> WorstPrior:
     """Return the worst prior on one of two near values, and the belief it becomes."""
-    pair, gamma = stated(claim.bound), claim.bound.gamma
-    if pair is None or gamma is None:
+    if claim.bound.gamma is None:
         raise DoesNotApply(NO_STEPS)
     found = widest(mechanism.matrix, codes_in_order(mechanism.domain.parts[0]), claim.steps)
-    upward = direction == "upward"
-    code, rival = (found.likelier, found.rarer) if upward else (found.rarer, found.likelier)
-    prior, limit = pair if upward else pair[::-1]
-    return WorstPrior(
-        code=code,
-        direction=direction,
-        rival=rival,
-        published=found.published,
-        prior=prior,
-        posterior=moved(prior, found.factor, upward),
-        limit=limit,
-        factor=found.factor,
-        gamma=gamma,
-        is_by_rho=claim.bound.rho1 is not None,
-    )
+    code, rival = (found.likelier, found.rarer) if direction == "upward" else (found.rarer, found.likelier)
+    return WorstPrior(claim.bound, direction, found.factor, code, rival, found.published)
 
 
 def on_integers(mechanism: Mechanism, claim: StepsClaim, direction: Direction, records: int) -> Finding:
@@ -113,7 +99,7 @@ def on_integers(mechanism: Mechanism, claim: StepsClaim, direction: Direction, r
         broken=worst.is_broken,
         about=direction,
         who=worst.told(mechanism),
-        why_bound="" if worst.is_by_rho else "The requirement is by gamma: the bound is told from even odds.",
+        why_bound=worst.why_bound,
     )
 
 

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -51,19 +52,36 @@ SUB_TABLE_SEEN = " These are beliefs once the record's sub-table is seen, which 
 
 
 @dataclass(frozen=True)
-class WorstPrior:
-    """The worst prior on a value within the requirement, and the belief it becomes. `factor` None: without bound."""
+class Worst:
+    """The worst prior within a bound, by the factor of the odds; None: without bound."""
 
-    code: int
+    bound: Bound
     direction: Direction
-    rival: int  # the value that has the rest of the prior
-    published: int  # among what the mechanism publishes
-    prior: Fraction
-    posterior: Fraction
-    limit: Fraction
     factor: Fraction | None
-    gamma: Fraction
-    is_by_rho: bool = True  # stated by rho1 and rho2, not by gamma alone
+
+    @cached_property
+    def _ends(self) -> tuple[Fraction, Fraction]:
+        ends = stated(self.bound)
+        assert ends is not None
+        return ends if self.direction == "upward" else ends[::-1]
+
+    @property
+    def prior(self) -> Fraction:
+        return self._ends[0]
+
+    @property
+    def limit(self) -> Fraction:
+        return self._ends[1]
+
+    @cached_property
+    def posterior(self) -> Fraction:
+        """The belief that the prior becomes."""
+        return moved(self.prior, self.factor, self.direction == "upward")
+
+    @property
+    def gamma(self) -> Fraction:
+        assert self.bound.gamma is not None
+        return self.bound.gamma
 
     @property
     def is_broken(self) -> bool:
@@ -72,6 +90,28 @@ class WorstPrior:
     @property
     def used(self) -> Fraction | float:
         return math.inf if self.factor is None else self.factor / self.gamma
+
+    @property
+    def remark(self) -> str:
+        if self.factor is None:
+            return "The odds can change without bound."
+        return f"The odds change by a factor of {float(self.factor):.6g}; allowed are {float(self.gamma):.6g}."
+
+    @property
+    def why_bound(self) -> str:
+        return "The requirement is by gamma: the bound is told from even odds." if self.bound.rho1 is None else ""
+
+    def nearest(self, who: str) -> Nearest:
+        return Nearest(who, *map(float, (self.posterior, self.limit, self.prior)))
+
+
+@dataclass(frozen=True)
+class WorstPrior(Worst):
+    """That on a value."""
+
+    code: int
+    rival: int  # the value that has the rest of the prior
+    published: int  # among what the mechanism publishes
 
     def told(self, mechanism: Mechanism) -> str:
         value, rival = (mechanism.domain.labels[code] for code in (self.code, self.rival))
@@ -101,47 +141,21 @@ def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
 
 def worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None = None) -> Iterator[WorstPrior]:
     """Yield the worst prior on each value that has a bound; `factor_of`: of a value, where it is not of one release."""
-    matrix, upward = table.matrix, direction == "upward"
-    of_one_release = matrix.upward if upward else matrix.downward
+    matrix = table.matrix
+    of_one_release = matrix.upward if direction == "upward" else matrix.downward
     for place, bound in enumerate(table.bounds if matrix.size > 1 else ()):
-        pair = stated(bound)
-        if pair is None or bound.gamma is None:
-            continue
-        prior, limit = pair if upward else pair[::-1]
-        published, rival = matrix.worst_case(place, direction)
-        factor = factor_of(matrix, place) if factor_of else of_one_release(place)
-        yield WorstPrior(
-            code=int(table.codes[place]),
-            direction=direction,
-            rival=int(table.codes[rival]),
-            published=int(table.published[published]),
-            prior=prior,
-            posterior=moved(prior, factor, upward),
-            limit=limit,
-            factor=factor,
-            gamma=bound.gamma,
-            is_by_rho=bound.rho1 is not None,
-        )
+        if bound.gamma is not None:
+            factor = factor_of(matrix, place) if factor_of else of_one_release(place)
+            published, rival = matrix.worst_case(place, direction)
+            codes = int(table.codes[place]), int(table.codes[rival]), int(table.published[published])
+            yield WorstPrior(bound, direction, factor, *codes)
 
 
 @dataclass(frozen=True)
-class WorstOfSet:
-    """The worst prior on a set of values within its requirement, and the belief it becomes."""
+class WorstOfSet(Worst):
+    """That on a set of values."""
 
     of: SetBound
-    prior: Fraction
-    posterior: Fraction
-    limit: Fraction
-    factor: Fraction | None  # None: without bound
-    gamma: Fraction
-
-    @property
-    def is_broken(self) -> bool:
-        return self.factor is None or self.factor > self.gamma
-
-    @property
-    def used(self) -> Fraction | float:
-        return math.inf if self.factor is None else self.factor / self.gamma
 
     def told(self, mechanism: Mechanism) -> str:
         start, end = percent(float(self.prior)), percent(float(self.limit))
@@ -150,13 +164,9 @@ class WorstOfSet:
 
 def worst_of_sets(mechanism: Mechanism, direction: Direction) -> Iterator[WorstOfSet]:
     """Yield the worst prior on each set that has a bound."""
-    upward = direction == "upward"
     for each in mechanism.sets:
-        pair = stated(each.bound)
-        if pair is not None and each.bound.gamma is not None:
-            prior, limit = pair if upward else pair[::-1]
-            factor = set_factor(mechanism.matrix, each, direction)
-            yield WorstOfSet(each, prior, moved(prior, factor, upward), limit, factor, each.bound.gamma)
+        if each.bound.gamma is not None:
+            yield WorstOfSet(each.bound, direction, set_factor(mechanism.matrix, each, direction), each)
 
 
 def sets_finding(mechanism: Mechanism, held: IntArray, direction: Direction, promised: bool) -> Finding:
@@ -167,7 +177,7 @@ def sets_finding(mechanism: Mechanism, held: IntArray, direction: Direction, pro
     found, sign = list(worst_of_sets(mechanism, direction)), 1 if direction == "upward" else -1
     critical = max(found, key=lambda worst: worst.used)
     furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
-    worst, how_near = furthest[0], (critical.posterior, critical.limit, critical.prior)
+    worst = furthest[0]
     broken = sorted({code for each in found if each.is_broken for code in each.of.codes})
     exposed = ((each, int(held[list(each.of.codes)].sum())) for each in furthest[:SHOWN])
     return Finding(
@@ -182,14 +192,12 @@ def sets_finding(mechanism: Mechanism, held: IntArray, direction: Direction, pro
         baseline=float(worst.prior),
         direction="at most" if sign > 0 else "at least",
         exposed=tuple(Exposed(each.told(mechanism), records, float(each.posterior)) for each, records in exposed),
-        remark="The odds can change without bound."
-        if critical.factor is None
-        else f"The odds change by a factor of {float(critical.factor):.6g}; allowed are {float(critical.gamma):.6g}.",
+        remark=critical.remark,
         broken=critical.is_broken,
         about=f"sets of values, {direction}",
         who=worst.told(mechanism),
-        nearest=Nearest(critical.told(mechanism), *map(float, how_near)) if worst.used < critical.used else None,
-        why_bound="" if worst.of.bound.rho1 else "The requirement is by gamma: the bound is told from even odds.",
+        nearest=critical.nearest(critical.told(mechanism)) if worst.used < critical.used else None,
+        why_bound=worst.why_bound,
     )
 
 
@@ -229,8 +237,7 @@ def posterior_finding(
         )
     critical = max(found, key=lambda worst: (worst.used, sign * worst.posterior))
     furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
-    worst, how_near = furthest[0], (critical.posterior, critical.limit, critical.prior)
-    nearest = Nearest(critical.told(mechanism), *map(float, how_near))
+    worst = furthest[0]
     return Finding(
         attacker=attacker,
         question=question_about(mechanism),
@@ -245,13 +252,13 @@ def posterior_finding(
         baseline=float(worst.prior),
         direction="at most" if sign > 0 else "at least",
         exposed=tuple(Exposed(w.told(mechanism), int(held[w.code]), float(w.posterior)) for w in furthest[:SHOWN]),
-        remark="The odds can change without bound."
-        if critical.factor is None
-        else f"The odds change by a factor of {float(critical.factor):.6g}; allowed are {float(critical.gamma):.6g}.",
+        remark=critical.remark,
         broken=critical.is_broken,
         who=worst.told(mechanism),
-        nearest=nearest if float(worst.used) < float(critical.used) - CLOSE else None,
-        why_bound="" if worst.is_by_rho else "The requirement is by gamma: the bound is told from even odds.",
+        nearest=critical.nearest(critical.told(mechanism))
+        if float(worst.used) < float(critical.used) - CLOSE
+        else None,
+        why_bound=worst.why_bound,
     )
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analyst.randomized.channel import Randomization
 from sfumato.auditor.attackers.linking_guesser import attack_of
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.compare.original import Estimates, Original, pair_tables
@@ -39,7 +40,6 @@ from sfumato.methods.response.joint import Mix, product
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.product import ProductMatrix
 
 STEPS = (10, 50)  # after which `joint table` stops: few steps fit less noise, many find more
 SHARE_STEPS = 300  # steps that estimate the shares of values
@@ -153,12 +153,11 @@ def _matrices(evidence: Evidence, original: Original) -> Shown:
 
 def _products(evidence: Evidence, original: Original) -> Shown:
     """Rows show a randomized value or card of every column: C[(y_1, y_2), (u_1, u_2)] = P_1[y_1, u_1] P_2[y_2, u_2]."""
-    mechanisms = [part.mechanism for part in evidence.by_mechanism]
-    domain = SensitiveDomain(tuple(part for mechanism in mechanisms for part in mechanism.domain.parts))
-    shown = SensitiveDomain(tuple(part for mechanism in mechanisms for part in mechanism.published.parts))
-    matrix, place = ProductMatrix(tuple(mechanism.matrix for mechanism in mechanisms)), _places(domain, original)
+    together = Randomization(tuple(part.mechanism for part in evidence.by_mechanism))
+    channel = together.joint(together.names)
+    matrix, place = channel.tables[0].matrix, _places(channel.domain, original)
     split = [part.mechanism.published.split(part.published) for part in evidence.by_mechanism]
-    published = shown.join([codes for of_part in split for codes in of_part])
+    published = channel.published.join([codes for of_part in split for codes in of_part])
     used, outputs = np.unique(published, return_inverse=True)
     chosen = np.zeros((used.size, matrix.outputs))
     chosen[np.arange(used.size), used] = 1.0
@@ -170,7 +169,7 @@ def _products(evidence: Evidence, original: Original) -> Shown:
 
 def _places(domain: SensitiveDomain, original: Original) -> IntArray:
     """Return the place, among the values of the table, of each value of a domain."""
-    columns = domain.split(np.arange(domain.size, dtype=np.int32))
+    columns = domain.codes
     places = [_codes(original, part)[codes] for part, codes in zip(domain.parts, columns, strict=True)]
     return np.ravel_multi_index(places, original.shape(domain.names))
 

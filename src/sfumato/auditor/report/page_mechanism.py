@@ -13,7 +13,7 @@ from sfumato.auditor.attackers.draws import Holding
 from sfumato.auditor.report.page import Block, Figure, Section, Text, figure, first_rows, table
 from sfumato.auditor.report.page_figures import heat_map, histogram
 from sfumato.auditor.report.page_words import alike, of_cards
-from sfumato.claims.odds import set_factor
+from sfumato.claims.odds import bindings
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.show.words import at_most, chance, chances, factor, percent, share
 from sfumato.values.arrays import FloatArray, IntArray
@@ -22,8 +22,6 @@ from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
 MOST_DRAWN = 24  # values up to which a matrix is drawn whole; of more the columns are summarised
 MOST_MAPS, SHOWN, BINS = 3, 25, 20
-TIGHT = Fraction(1, 10**9)
-"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
 SIZES = 16  # sizes of groups up to which each has a bar of its own
 
 
@@ -241,7 +239,8 @@ def _tallest(bars: dict[str, float]) -> str:
 def binding(manifest: Manifest) -> Section | None:
     """Return which bounds leave no room: less noise would break them. For one matrix of all rows."""
     each = [(mechanism, own) for own in manifest.by_mechanism for mechanism in own.mechanism_values]
-    rows = [row for mechanism, own in each for row in _bindings(mechanism, own)]
+    found = [tight for mechanism, own in each for tight in bindings(mechanism, own.guarantee.directions)]
+    rows = [(tight.value, tight.against, tight.direction, factor(tight.gamma)) for tight in found]
     if not rows:
         return None
     of_cards = any(mechanism.form != "value" for mechanism in manifest.mechanism_values)
@@ -250,20 +249,3 @@ def binding(manifest: Manifest) -> Section | None:
     columns = ("value", "rival", "direction", "bound on the odds")
     listed = table(f"Bounds without slack{first_rows(rows, SHOWN)}", columns, rows[:SHOWN], 3)
     return Section("binding", "What binds", (Text(first), listed))
-
-
-def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, str, str, str]]:
-    if not mechanism.is_whole or mechanism.domain.size < 2:
-        return
-    matrix, labels = mechanism.matrix, mechanism.domain.labels
-    factors = {"upward": matrix.upward, "downward": matrix.downward}
-    for direction in manifest.guarantee.directions:
-        for code, bound in enumerate(mechanism.bounds):
-            factor = None if bound.gamma is None else factors[direction](code)
-            if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                rival = matrix.worst_case(code, direction)[1]
-                yield labels[code], labels[rival], direction, _gamma(bound)
-        for each in mechanism.sets:
-            factor = set_factor(matrix, each, direction)
-            if each.bound.gamma is not None and factor is not None and factor >= each.bound.gamma * (1 - TIGHT):
-                yield each.told(mechanism.domain), "all other values", direction, _gamma(each.bound)

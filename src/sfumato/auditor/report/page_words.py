@@ -215,9 +215,8 @@ def citing(release: Release, made: str) -> Section:
     """Return how the release is cited and checked: versions, dates, checksums. made: when the page was, and by what."""
     manifest = release.manifest
     cited = (
-        f"Release {manifest.release_id}, {manifest.created}, {title_of(manifest.method)} "
-        f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {_file(manifest.data)}: "
-        f"{manifest.data.sha256}."
+        f"Release {manifest.release_id}, {manifest.created}, {title_of(manifest.method)} ({manifest.assurance}), made "
+        f"with {manifest.software}. SHA-256 of {_file(manifest.data)}: {manifest.data.sha256}."
     )
     manifest_hash = hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
     hashes = [

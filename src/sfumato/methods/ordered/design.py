@@ -110,20 +110,6 @@ def geometric(m: int, alpha: float) -> FloatArray:
     return np.asarray(rows[:, None] * _powers(m, alpha))
 
 
-def geometric_inverse(m: int, alpha: float) -> FloatArray:
-    """Return the three diagonals of the inverse, [above, on, below the diagonal; column], as SciPy's banded solvers do.
-
-    >>> geometric_inverse(3, 0.5).tolist()
-    [[0.0, -2.0, -1.0], [2.0, 5.0, 2.0], [-1.0, -2.0, 0.0]]
-    """
-    inside = 1 / (1 - alpha) ** 2
-    bands = np.empty((3, m))
-    bands[1], bands[0], bands[2] = (1 + alpha**2) * inside, -alpha * inside, -alpha * inside
-    bands[1, [0, -1]], bands[0, -1], bands[2, 0] = 1 / (1 - alpha), -alpha / (1 - alpha), -alpha / (1 - alpha)
-    bands[0, 0] = bands[2, -1] = 0.0
-    return bands
-
-
 def plateau(m: int, alpha: float, gamma: float) -> FloatArray:
     """Return the plateau matrix P[y, x], whose ratios are at most min(alpha^-d, gamma).
 

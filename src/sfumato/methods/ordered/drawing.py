@@ -11,11 +11,11 @@ import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.perturbation import Drawing, sets_beside
-from sfumato.methods.perturbed import TIGHT, PerturbationFigures
+from sfumato.methods.perturbed import BETTER, PerturbationFigures
 from sfumato.methods.subset.design import best_subset
 from sfumato.show.words import share, some
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import of_each
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.order import codes_in_order
@@ -31,21 +31,14 @@ class OrderedDrawing(Drawing):
     most_values: ClassVar[int] = MOST_VALUES
     """Values that its matrix can have."""
     for_order = True
+    takes_one_column = True
     beside_uniform = "What it estimates better is shares up to a value, quantiles and means."
-
-    def check(self, columns: Schema) -> None:
-        """Raise unless there is one sensitive column."""
-        if len(names := columns.names("sensitive")) > 1:
-            raise ValueError(
-                f"{self.name} takes one sensitive column, and there are {len(names)}; choose one, or give "
-                "the others a method and a requirement of their own: [columns.NAME.method], [columns.NAME.requirement]"
-            )
 
     @classmethod
     def unfit(cls, domain: SensitiveDomain) -> str:
         """Return that there are several columns, that values are in no order, or that they are too many."""
-        if len(domain.parts) > 1:
-            return f"It takes one sensitive column, and there are {len(domain.parts)}."
+        if reason := super().unfit(domain):
+            return reason
         try:
             cls.codes_in_order(domain)
         except PolicyError as problem:
@@ -78,7 +71,7 @@ class OrderedDrawing(Drawing):
     def warnings(self, figures: PerturbationFigures, worst: int) -> Iterator[str]:
         """Say if single counts are estimated better by uniform perturbation: that is not what the matrix is for."""
         own, uniform = figures.expected_error, figures.uniform
-        if own is not None and uniform is not None and uniform.expected_error < own * (1 - TIGHT):
+        if own is not None and uniform is not None and uniform.expected_error < own * (1 - BETTER):
             yield (
                 "Counts of single values would be better with plain uniform perturbation: its expected squared error "
                 f"of all counts together, per record, is {uniform.expected_error:.4g}; this plan's {own:.4g}. "

@@ -112,7 +112,7 @@ class Axes:
         """Return which of `limit.limits` each value in each group has: [groups, d_s]."""
         which = np.zeros(self.table.counts.shape, dtype=np.int64)
         sensitive, quasi = self.profile.sensitive_domain, self.codes(self.table.groups)
-        values = np.column_stack(sensitive.split(np.arange(sensitive.size, dtype=np.int32)))
+        values = np.column_stack(sensitive.codes)
         loosest_first = sorted(enumerate(limit.groups, 1), key=lambda pair: -exact(pair[1].limit))
         for k, group in loosest_first:
             named = dict(group.where)

@@ -11,7 +11,6 @@ answers.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import PolicyError
+from sfumato.methods.method import csv_lines
 from sfumato.values.arrays import FloatArray, IntArray, array_of
 from sfumato.values.requirement import exact
 
@@ -105,7 +105,7 @@ def _entries(path: Path, columns: Sequence[str]) -> Iterator[tuple[Entry, Fracti
             f"The attribute set has a column {min(taken)!r}, and files of priors have one of that name for themselves.",
             'Rename the column in the table, or say prior = "table" or "none".',
         )
-    header, *lines = _lines(path)
+    header, *lines = csv_lines(path, "Priors are") or [[]]
     needed = [*columns, "value", "probability"]
     if not header:
         raise PolicyError(f"{path} is empty.", f"Begin it with the line {','.join(needed)}.")
@@ -129,17 +129,6 @@ def _entries(path: Path, columns: Sequence[str]) -> Iterator[tuple[Entry, Fracti
             raise PolicyError(f"{where}: {value!r} is listed twice for {_named(entry[0])}.", "Leave one line.")
         before.add(entry)
         yield entry, _probability(probability, where)
-
-
-def _lines(path: Path) -> list[list[str]]:
-    """Return the lines of a CSV file, the header first."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(csv.reader(file, strict=True)) or [[]]
-    except FileNotFoundError:
-        raise PolicyError(f"There is no file {str(path)!r}.", "Priors are looked for in the policy's folder.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PolicyError(f"{path} cannot be read as CSV: {error}.", "Give a CSV file in UTF-8.") from None
 
 
 def _probability(written: str, where: str) -> Fraction:

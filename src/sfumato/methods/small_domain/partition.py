@@ -228,10 +228,9 @@ def _bounding_columns(groups: Groups, found: Blocks, rho2: Fraction, statements:
     if [block.gamma for block in before] == [block.gamma for block in after]:
         return found
     note = (
-        "Each sensitive column is bounded by itself too: "
-        f"{len(before):,} sub-tables became {len(after):,}, and the records keep their values with "
-        f"{share(_mean_retention(after), 4)} on average, not {share(_mean_retention(before), 4)}. They were merged one "
-        "by one; a better partition may exist."
+        f"Each sensitive column is bounded by itself too: {len(before):,} sub-tables became {len(after):,}, and the "
+        f"records keep their values with {share(_mean_retention(after), 4)} on average, not "
+        f"{share(_mean_retention(before), 4)}. They were merged one by one; a better partition may exist."
     )
     return members, [*(note for note in found[1] if "smaller bound" not in note), note]
 

@@ -123,15 +123,3 @@ def best_subset(gamma: float, m: int) -> Subset:
     near = math.floor(m / (gamma + 1))
     choices = {min(max(k, 1), m - 1) for k in (near, near + 1)}
     return min((Subset(gamma, m, k) for k in sorted(choices)), key=lambda chosen: chosen.error)
-
-
-def uniform_is_best_from(m: int) -> float:
-    """Return the gamma from which on uniform has the least L2 of all mechanisms, for m > 2 values.
-
-        g = (sqrt(2(m-2)) (m-1) - sqrt(m-1) (m-2)) / (2 sqrt(m-1) - sqrt(2(m-2)))
-
-    >>> round(uniform_is_best_from(12), 1), round(uniform_is_best_from(40), 1)
-    (7.4, 27.2)
-    """
-    one, two = math.sqrt(m - 1), math.sqrt(2 * (m - 2))
-    return (two * (m - 1) - one * (m - 2)) / (2 * one - two)

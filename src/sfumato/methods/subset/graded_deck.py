@@ -24,7 +24,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +37,9 @@ from sfumato.methods.subset.deck import MOST_BLOCKS, REAL_GAIN, exchanged, scatt
 from sfumato.methods.subset.graded import Orbit, graded_subsets, reweighed
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.deck import MOST_CARDS
-from sfumato.values.matrix.graded import Complex, GradedMatrix, shared_angles
+from sfumato.values.matrix.dense import ascends
+from sfumato.values.matrix.graded import GradedMatrix
+from sfumato.values.matrix.orbits import Complex, shared_angles
 from sfumato.values.mechanism import Bound
 
 MOST_CLASSES = 3
@@ -121,7 +122,7 @@ def best_classes(gammas: FloatArray, most: int = MOST_CLASSES) -> FloatArray:
     step = max(levels.size // 4, 1)
     while step:
         moves = (tuple(c + step * d for c, d in zip(cuts, move, strict=True)) for move in _moves(most - 1))
-        allowed = (near for near in moves if near[0] > 0 and near[-1] < levels.size and _ascends(near))
+        allowed = (near for near in moves if near[0] > 0 and near[-1] < levels.size and ascends(near))
         better = next((near for near in allowed if error(near) < error(cuts) * (1 - REAL_GAIN)), None)
         if better is None:
             step //= 2
@@ -135,10 +136,6 @@ def _moves(cuts: int) -> list[tuple[int, ...]]:
     """One cut to either side, or all of them together."""
     single = [tuple(way if c == moved else 0 for c in range(cuts)) for moved in range(cuts) for way in (1, -1)]
     return [*single, (1,) * cuts, (-1,) * cuts]
-
-
-def _ascends(cuts: tuple[int, ...]) -> bool:
-    return all(one < other for one, other in pairwise(cuts))
 
 
 def _copied(sizes: Sequence[int]) -> list[int]:

@@ -31,7 +31,7 @@ from sfumato.methods.staircase import effective
 from sfumato.methods.subset.design import best_subset
 from sfumato.show.words import share
 from sfumato.values.arrays import FloatArray
-from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.bound import of_each, strictest_gamma
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.deck import MOST_CARDS, DeckMatrix
@@ -78,6 +78,7 @@ class Subset(Drawing):
     beside_uniform = "Leave out members, or choose uniform."
     avoid_if = "analysts must have one value in each row: a set of values is published instead."
     scope = "any predicate"
+    takes_one_column = True
 
     members: Annotated[
         Annotated[int, Field(ge=1)] | None,
@@ -106,19 +107,8 @@ class Subset(Drawing):
     @classmethod
     def unfit(cls, domain: SensitiveDomain) -> str:
         """Return that there are several columns, or too many values."""
-        if len(domain.parts) > 1:
-            return f"It takes one sensitive column, and there are {len(domain.parts)}."
-        if domain.size > MOST_CARDS:
-            return f"There are {domain.size:,} values; sets are drawn of at most {MOST_CARDS:,}."
-        return ""
-
-    def check(self, columns: Schema) -> None:
-        """Raise unless there is one sensitive column."""
-        if len(names := columns.names("sensitive")) > 1:
-            raise ValueError(
-                f"subset takes one sensitive column, and there are {len(names)}; choose one, or give "
-                "the others a method and a requirement of their own: [columns.NAME.method], [columns.NAME.requirement]"
-            )
+        too_many = f"There are {domain.size:,} values; sets are drawn of at most {MOST_CARDS:,}."
+        return super().unfit(domain) or (too_many if domain.size > MOST_CARDS else "")
 
     def matrix_for(
         self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray

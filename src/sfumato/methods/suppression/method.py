@@ -151,7 +151,6 @@ def _whole(found: Suppressed) -> Iterator[str]:
     variant = found.variant if found.variant in PROVED else PROVED[0]
     withheld = int(costs(found.counts, ell, always=True)[variant])
     yield (
-        "Must it be hidden which value is the most frequent? Then say always = true. With the variant "
-        f"{variant} it is believed by at most 1/{ell}, and {withheld:,} record{'s are' if withheld != 1 else ' is'} "
-        "withheld."
+        f"Must it be hidden which value is the most frequent? Then say always = true. With the variant {variant} it is "
+        f"believed by at most 1/{ell}, and {withheld:,} record{'s are' if withheld != 1 else ' is'} withheld."
     )

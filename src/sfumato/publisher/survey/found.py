@@ -464,13 +464,12 @@ def _feasibility(cases: Sequence[Feasible]) -> list[str]:
 
 
 _LEGEND = (
-    "Retention: the probability that a value is kept rather than drawn anew, smallest to largest over the "
-    "values. Record utility: the expected share of unchanged records. Inverse: whether unbiased counts with "
-    "error bars exist. Total variation: the expected distance of the estimated distribution from the true "
-    "one; near 1 or above, single counts cannot be told from noise. In groups: so many records are published, with "
-    "true values, and it is hidden which record of a group has which. "
-    "tolerance = 3: no belief rises to more than three times the value's own share in this table (which the "
-    "release then discloses)."
+    "Retention: the probability that a value is kept rather than drawn anew, smallest to largest over the values. "
+    "Record utility: the expected share of unchanged records. Inverse: whether unbiased counts with error bars exist. "
+    "Total variation: the expected distance of the estimated distribution from the true one; near 1 or above, single "
+    "counts cannot be told from noise. In groups: so many records are published, with true values, and it is hidden "
+    "which record of a group has which. tolerance = 3: no belief rises to more than three times the value's own share "
+    "in this table (which the release then discloses)."
 )
 
 

@@ -94,9 +94,8 @@ class Csv(Format):
         """Return all columns as text; an empty one is missing, but for that in quotes."""
         texts = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name in names)
         return (
-            f"read_csv({files}, all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', "
-            "nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
-            f"columns = {{{texts}}})"
+            f"read_csv({files}, all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', nullstr = "
+            f"'', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, columns = {{{texts}}})"
         )
 
     @staticmethod

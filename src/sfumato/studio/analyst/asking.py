@@ -21,7 +21,7 @@ from sfumato.analyst.ask.where import is_number
 from sfumato.analyst.randomized.figures import hidden_columns
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
-from sfumato.release.folder import manifest_types, quoted
+from sfumato.release.folder import manifest_types, quoted, quoted_text
 from sfumato.studio.analyst.calls import Call
 
 USUAL = {"target": "table", "level": "95", "method": "inverse", "of": "all", "normaliser": "second", "chance": "80"}
@@ -272,7 +272,7 @@ def _literal(text: str, kind: str) -> str:
         return text.strip()
     if kind == "bool" and text.strip().lower() in ("true", "false"):
         return text.strip().lower()
-    return "'" + text.replace("'", "''") + "'"
+    return quoted_text(text)
 
 
 CALLS: dict[str, Callable[[Release, Fields], Call]] = {

@@ -4,6 +4,7 @@ requirement out. Nothing is drawn here."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -370,16 +371,10 @@ def strictest(ladder: Ladder, error: Callable[[int], float], most: float) -> int
 
     Errors fall as requirements get looser.
     """
-    low, high = ladder.first, ladder.last
-    if error(high) > most:
+    if error(ladder.last) > most:
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if error(middle) <= most:
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    before_last = range(ladder.first, ladder.last)
+    return ladder.first + bisect_left(before_last, True, key=lambda place: error(place) <= most)
 
 
 ROUTES = (

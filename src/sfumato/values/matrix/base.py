@@ -9,7 +9,7 @@ of values, of which one that holds the true value is likelier. All products are 
     dense.py        any columns of integers, up to four million
     deck.py         sets of k values, shifted round the domain: everything in O(K log K)
     windows.py      neighbouring values, and such sets beside them: a dense matrix of few integers
-    graded.py       sets of some values of each class, shifted round the classes: likewise
+    graded.py       sets of some values of each class, shifted round the classes: likewise (orbits.py: where they are)
     product.py      several columns that were randomized independently of each other, for estimates
 
 "The inverse" of a matrix with more outputs than values is A = (P^T D^-1 P)^-1 P^T D^-1 with D = diag(P 1): A P = I, so
@@ -32,6 +32,9 @@ Direction = Literal["upward", "downward"]
 
 ROUNDING = 1e-12
 """Relative error that sums of products may have."""
+
+SAMPLE_BLOCK = 1 << 15
+"""How many records are drawn at a time: their numbers stay in the processor's cache."""
 
 
 class Estimable(Protocol):
@@ -130,6 +133,7 @@ class Matrix(Estimable, Protocol):
     @property
     def diagonal(self) -> FloatArray:
         """P[i, i], where values are published."""
+        raise TypeError("cards are published in place of values")
 
     @property
     def most_chance(self) -> FloatArray:
@@ -138,6 +142,7 @@ class Matrix(Estimable, Protocol):
     @property
     def noise_range(self) -> tuple[float, float]:
         """The least and the largest entry off the diagonal, where values are published; 0 where there is one only."""
+        raise TypeError("cards are published in place of values")
 
     @property
     def pure_noise(self) -> FloatArray:
@@ -225,3 +230,11 @@ class Matrix(Estimable, Protocol):
 
     def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes: each drawn from column `code` of the matrix by its 64-bit word, exactly."""
+        published = np.empty(codes.size, dtype=np.int32)
+        for first in range(0, codes.size, SAMPLE_BLOCK):
+            block = slice(first, first + SAMPLE_BLOCK)
+            published[block] = self._drawn(codes[block], words[block])
+        return published
+
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes of a block of records."""

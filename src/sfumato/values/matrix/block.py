@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray, array_of
 from sfumato.values.matrix.base import Codes, Direction, Matrix
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
+from sfumato.values.matrix.retention import WORDS
 
 MOST_CLASSES = 64
 
@@ -360,11 +360,9 @@ class BlockMatrix(Matrix):
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
-        factors = []
-        for b, members in enumerate(self._members):
-            entries = [entry for entry, _ in self._row(b, int(members[0]), self._members)]
-            factors.append(Fraction(max(entries), min(entries)) if min(entries) else None)
-        return None if None in factors else max(factor for factor in factors if factor is not None)
+        published = enumerate(int(members[0]) for members in self._members)
+        rows = ([entry for entry, _ in self._row(b, y, self._members)] for b, y in published)
+        return _largest((max(entries), min(entries)) for entries in rows)
 
     def equal_twice(self, i: int) -> Fraction | None:
         largest = Fraction(0)
@@ -384,15 +382,8 @@ class BlockMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
-        """Return the published codes: m_b T[b][a] words for the values of class b, T[b][a] each; the others keep x."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
     def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes: m_b T[b][a] words for the values of class b, T[b][a] each; the others keep x."""
         starts, divisors, offsets, pool = self._sampling
         own, levels = self.classes.take(codes), self.sizes.size
         block = np.zeros(codes.size, dtype=np.int64)

@@ -17,6 +17,7 @@ at equal counts, since all cards are then equally likely.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,17 +27,47 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray, array_of
-from sfumato.values.matrix.base import Codes, Direction, Matrix
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction, Matrix
 from sfumato.values.matrix.dense import joined_cards
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
+from sfumato.values.matrix.retention import WORDS
 
 MOST_CARDS = 1 << 20
 SINGULAR = 1e-9
 """A power below this share of the largest is taken for 0."""
 
 
+class CardMatrix(Matrix):
+    """What both kinds of decks answer alike."""
+
+    @property
+    def publishes_values(self) -> bool:
+        return False
+
+    def dense(self) -> FloatArray:
+        cards, values = np.arange(self.outputs)[:, None], np.arange(self.size)[None, :]
+        return self.chances(*np.broadcast_arrays(cards, values))
+
+    def with_distinct_cards(self) -> Matrix:
+        """Return the same matrix with every set once: itself, or a dense one if some cards hold the same values.
+
+        Their integers are added up, which leaves every ratio as it is, or nearer to 1.
+        """
+        cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
+        if len(set(cards)) == len(cards):
+            return self
+        return joined_cards(self._columns(), cards)
+
+    @abstractmethod
+    def _columns(self) -> WordArray:
+        """Return 2^64 P exactly, [value, card]."""
+
+    @property
+    def why_singular(self) -> str:
+        return "" if self.is_invertible else "its cards do not tell some mixtures of values apart."
+
+
 @dataclass(frozen=True, eq=False)
-class DeckMatrix(Matrix):
+class DeckMatrix(CardMatrix):
     """Blocks of equally many values of 0 .. m - 1, and the words that a card gets with the true value and without."""
 
     values: int
@@ -109,10 +140,6 @@ class DeckMatrix(Matrix):
         return self.members, self.members
 
     @property
-    def publishes_values(self) -> bool:
-        return False
-
-    @property
     def holds_truth(self) -> FloatArray:
         return np.full(self.values, self._with * self.inside / WORDS)
 
@@ -157,14 +184,6 @@ class DeckMatrix(Matrix):
         return self.outside / WORDS
 
     @property
-    def diagonal(self) -> FloatArray:
-        raise TypeError("cards are published in place of values")
-
-    @property
-    def noise_range(self) -> tuple[float, float]:
-        raise TypeError("cards are published in place of values")
-
-    @property
     def least_chance(self) -> FloatArray:
         return np.full(self.outputs, self._low)
 
@@ -202,24 +221,13 @@ class DeckMatrix(Matrix):
         on, off = (best_of_cards(self, values, shares, is_held) for is_held in (True, False))
         return np.maximum(self._high * on, self._low * off)
 
-    def dense(self) -> FloatArray:
-        cards, values = np.arange(self.outputs)[:, None], np.arange(self.values)[None, :]
-        return self.chances(cards, values)
-
-    def with_distinct_cards(self) -> Matrix:
-        """Return the same matrix with every set once: itself, or a dense one if some cards hold the same values.
-
-        Their integers are added up, which leaves every ratio as it is, or nearer to 1.
-        """
-        cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
-        if len(set(cards)) == len(cards):
-            return self
+    def _columns(self) -> WordArray:
         grid = np.arange(self.outputs)[None, :], np.arange(self.values)[:, None]
         own = np.where(self.holds(*grid), np.uint64(self.inside), np.uint64(self.outside))
         block, value = (part[self._with : self._with + self._left] for part in self._places)
         for x in range(self.values):
             own[x, block * self.values + (x - value) % self.values] += np.uint64(1)
-        return joined_cards(own, cards)
+        return own
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
@@ -304,10 +312,6 @@ class DeckMatrix(Matrix):
     def is_invertible(self) -> bool:
         return bool(self._power.min() > SINGULAR * self._power.max()) and self.inside > self.outside
 
-    @property
-    def why_singular(self) -> str:
-        return "" if self.is_invertible else "its cards do not tell some mixtures of values apart."
-
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
     @property
@@ -348,15 +352,8 @@ class DeckMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
-        """Return the cards: W words for each with the value, then V for each without, then what is left."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
     def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the cards: W words for each with the value, then V for each without, then what is left."""
         edge, end = self._with * self.inside, WORDS - self._left
         without = words >= np.uint64(edge)
         beyond = words - np.uint64(edge)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.matrix.base import Codes, Direction, Matrix
-from sfumato.values.matrix.retention import DENSE_LIMIT, SAMPLE_BLOCK, WORDS, largest_eigenvalue
+from sfumato.values.matrix.retention import DENSE_LIMIT, WORDS, largest_eigenvalue
 
 MOST_VALUES = 2_000
 MOST_ENTRIES = MOST_VALUES**2
@@ -53,7 +53,7 @@ class DenseMatrix(Matrix):
             raise ValueError(f"a dense matrix has 2 to {MOST_VALUES:,} values and at most {MOST_ENTRIES:,} entries")
         if len(self.cards or columns) != columns.shape[1]:
             raise ValueError("a dense matrix is square, or has a card for each output")
-        if any(not card or card[0] < 0 or card[-1] >= len(columns) or not _ascends(card) for card in self.cards):
+        if any(not card or card[0] < 0 or card[-1] >= len(columns) or not ascends(card) for card in self.cards):
             raise ValueError("a card has different values of the domain, in their order")
         for i, total in enumerate(_sums(columns)):
             if total != WORDS:
@@ -154,9 +154,7 @@ class DenseMatrix(Matrix):
 
     @property
     def diagonal(self) -> FloatArray:
-        if not self.publishes_values:
-            raise TypeError("cards are published in place of values")
-        return self._transposed.diagonal().copy()
+        return self._transposed.diagonal().copy() if self.publishes_values else super().diagonal
 
     @cached_property
     def least_chance(self) -> FloatArray:
@@ -310,19 +308,13 @@ class DenseMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes, each by its word: the leading bits choose a bucket, the others its value."""
         bits, thresholds, alias = self._alias
-        published = np.empty(codes.size, dtype=np.int32)
-        shift, low = np.uint64(64 - bits), np.uint64(2 ** (64 - bits) - 1)
-        for start in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(start, start + SAMPLE_BLOCK)
-            drawn = words[block]
-            bucket = (drawn >> shift).view(np.int64)
-            place = (codes[block].astype(np.int64) << bits) | bucket
-            own = (drawn & low) < thresholds.take(place)
-            published[block] = np.where(own, bucket, alias.take(place))
-        return published
+        bucket = (words >> np.uint64(64 - bits)).view(np.int64)
+        place = (codes.astype(np.int64) << bits) | bucket
+        own = (words & np.uint64(2 ** (64 - bits) - 1)) < thresholds.take(place)
+        return np.where(own, bucket, alias.take(place)).astype(np.int32)
 
     @cached_property
     def _alias(self) -> tuple[int, WordArray, CodeArray]:
@@ -357,8 +349,9 @@ def joined_cards(columns: WordArray, cards: Sequence[tuple[int, ...]]) -> DenseM
     return DenseMatrix(joined, tuple(distinct))
 
 
-def _ascends(card: Sequence[int]) -> bool:
-    return all(one < other for one, other in pairwise(card))
+def ascends(numbers: Sequence[int]) -> bool:
+    """Whether each number is above the one before it."""
+    return all(one < other for one, other in pairwise(numbers))
 
 
 def _sums(columns: WordArray) -> list[int]:

@@ -35,31 +35,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray, WordArray, array_of
-from sfumato.values.matrix.base import Codes, Direction, Matrix
-from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, best_of_cards
-from sfumato.values.matrix.dense import joined_cards
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, WORDS
-
-Complex = npt.NDArray[np.complex128]
-
-
-@dataclass(frozen=True, eq=False)
-class CardOrbit:
-    """Blocks of places of each class, [block, place], ascending; None: all of the class. The words of W and V."""
-
-    blocks: tuple[npt.NDArray[np.int32] | None, ...]
-    inside: tuple[int, ...]
-    outside: tuple[int, ...]
-
-    @cached_property
-    def number(self) -> int:
-        """B; 1 where whole classes are all there is."""
-        return max((len(blocks) for blocks in self.blocks if blocks is not None), default=1)
-
-    def turns(self, rings: tuple[int, ...]) -> int:
-        """T: the least common multiple of the rings of which a block has some places."""
-        held = zip(rings, self.blocks, strict=True)
-        return math.lcm(*(ring for ring, blocks in held if blocks is not None and blocks.shape[1]))
+from sfumato.values.matrix.base import SAMPLE_BLOCK, Codes, Direction
+from sfumato.values.matrix.deck import MOST_CARDS, SINGULAR, CardMatrix, best_of_cards
+from sfumato.values.matrix.orbits import CardOrbit, Complex, Shape, folded_to, information, shared_angles
+from sfumato.values.matrix.retention import WORDS
 
 
 class _Entries(NamedTuple):
@@ -73,7 +52,7 @@ class _Entries(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GradedMatrix(Matrix):
+class GradedMatrix(CardMatrix):
     """The class of each value, from 0, the ring of each class, and the orbits of cards."""
 
     classes: CodeArray
@@ -134,7 +113,7 @@ class GradedMatrix(Matrix):
         What a column lacks of 2^64, or exceeds it by, is spread evenly over the cards that lack the value.
         """
         draft = [CardOrbit(each, (1,) * len(rings), (1,) * len(rings)) for each in blocks]
-        shape = _Shape.of(rings, draft)
+        shape = Shape.of(rings, draft)
         cards = int((shape.number * shape.period).sum())
         orbits = len(blocks)
         words = np.empty((2, orbits, len(rings)), dtype=object)
@@ -218,8 +197,8 @@ class GradedMatrix(Matrix):
         return place
 
     @cached_property
-    def _shape(self) -> _Shape:
-        return _Shape.of(self.rings, self.orbits)
+    def _shape(self) -> Shape:
+        return Shape.of(self.rings, self.orbits)
 
     @cached_property
     def _first(self) -> IntArray:
@@ -283,10 +262,6 @@ class GradedMatrix(Matrix):
         sizes = self._held_by_cards(np.ones(self.size))
         return round(float(sizes.min())), round(float(sizes.max()))
 
-    @property
-    def publishes_values(self) -> bool:
-        return False
-
     def holds(self, published: Codes, true: Codes) -> BoolArray:
         return np.asarray(self._shape.on[self._slots(published, true)[2]])
 
@@ -311,14 +286,6 @@ class GradedMatrix(Matrix):
     def _gain(self) -> FloatArray:
         """(W - V) / 2^64; 0 where the cards of an orbit do not split a class, for which V is W."""
         return self._inside - self._outside
-
-    @property
-    def diagonal(self) -> FloatArray:
-        raise TypeError("cards are published in place of values")
-
-    @property
-    def noise_range(self) -> tuple[float, float]:
-        raise TypeError("cards are published in place of values")
 
     def _of_cards(self, of_orbits: FloatArray) -> FloatArray:
         return np.repeat(of_orbits, np.diff(self._first))
@@ -383,7 +350,7 @@ class GradedMatrix(Matrix):
                 total += low * other * int(shape.number[o] * shape.period[o])
                 total += low * gained * shape.held[o, b] + other * gain * shape.held[o, a]
                 if gain and gained:
-                    folded = [_folded(shape.indicators(o, c), common) for c in (a, b)]
+                    folded = [folded_to(shape.indicators(o, c), common) for c in (a, b)]
                     one, two = (np.fft.rfft(each, axis=-1) for each in folded)
                     both = np.fft.irfft((one * two.conj()).sum(axis=0), common)
                     turns = int(shape.period[o]) // math.lcm(self.rings[a], self.rings[b])
@@ -400,17 +367,8 @@ class GradedMatrix(Matrix):
                 best = np.maximum(best, of_cards * chance[orbit, a])
         return best
 
-    def dense(self) -> FloatArray:
-        cards, values = np.arange(self.outputs)[:, None], np.arange(self.size)[None, :]
-        return self.chances(*np.broadcast_arrays(cards, values))
-
-    def with_distinct_cards(self) -> Matrix:
-        """Return the same matrix with every set once: itself, or a dense one if some cards hold the same values."""
-        cards = [tuple(self.card(number).tolist()) for number in range(self.outputs)]
-        if len(set(cards)) == len(cards):
-            return self
-        grid = np.broadcast_arrays(np.arange(self.outputs)[None, :], np.arange(self.size)[:, None])
-        return joined_cards(self._words(*grid), cards)
+    def _columns(self) -> WordArray:
+        return self._words(*np.broadcast_arrays(np.arange(self.outputs)[None, :], np.arange(self.size)[:, None]))
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
@@ -464,7 +422,7 @@ class GradedMatrix(Matrix):
             for a in self._numbers:
                 rings[a] += (base[o, a] * total)[..., None]
             for a in self._split_classes(o):
-                turned = np.fft.rfft(_folded(own, self.rings[a])) * self._shape.transform(o, a)
+                turned = np.fft.rfft(folded_to(own, self.rings[a])) * self._shape.transform(o, a)
                 rings[a] += gain[o, a] * np.fft.irfft(turned.sum(axis=-2), self.rings[a])
         return rings
 
@@ -537,7 +495,7 @@ class GradedMatrix(Matrix):
                 number, period = int(self._shape.number[o]), int(self._shape.period[o])
                 common = math.gcd(ring, period)
                 of_cards = slice(self._first[o], self._first[o + 1])
-                own = _folded(observed[..., of_cards].reshape(*lead, number, period), common)
+                own = folded_to(observed[..., of_cards].reshape(*lead, number, period), common)
                 turned = np.fft.rfft(own) * np.fft.rfft(weights[of_cards].reshape(number, period)[:, :common]).conj()
                 total += np.tile(np.fft.irfft(turned.sum(axis=-2), common), ring // common)
             rings.append(total)
@@ -603,10 +561,6 @@ class GradedMatrix(Matrix):
     @property
     def is_invertible(self) -> bool:
         return bool(self._eigenvalues.min() > SINGULAR * self._eigenvalues.max())
-
-    @property
-    def why_singular(self) -> str:
-        return "" if self.is_invertible else "its cards do not tell some mixtures of values apart."
 
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
@@ -712,15 +666,8 @@ class GradedMatrix(Matrix):
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
-        """Return the cards: W words for each with the value, then V for each without, orbit by orbit, then the rest."""
-        published = np.empty(codes.size, dtype=np.int32)
-        for first in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(first, first + SAMPLE_BLOCK)
-            published[block] = self._drawn(codes[block], words[block])
-        return published
-
     def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the cards: W words for each with the value, then V for each without, orbit by orbit, then the rest."""
         published = np.empty(codes.size, dtype=np.int32)
         classes = self.classes[codes]
         for a in self._numbers:
@@ -780,86 +727,3 @@ class _Table:
             np.concatenate(values),
             np.concatenate(rings),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Shape:
-    """Where the cards of each orbit are; of a class that an orbit does not split, the ring is one place."""
-
-    number: IntArray  # B, [orbit]
-    period: IntArray  # T, [orbit]
-    ring: IntArray  # [orbit, class]: M_l, or 1
-    turns: IntArray  # T / ring
-    held: IntArray  # [orbit, class]: how many cards hold a value
-    lacked: IntArray
-    start: IntArray  # [orbit, class]: where its blocks start in `on`
-    on: BoolArray  # all blocks of all rings, one after the other: whether a place is on the block
-    off_rank: IntArray  # how many places of the orbit's and class's blocks before this one are not
-
-    @classmethod
-    def of(cls, rings: tuple[int, ...], orbits: list[CardOrbit] | tuple[CardOrbit, ...]) -> _Shape:
-        ring = np.ones((len(orbits), len(rings)), dtype=np.int64)
-        for o, orbit in enumerate(orbits):
-            for a, blocks in enumerate(orbit.blocks):
-                if blocks is not None and blocks.shape[1]:
-                    ring[o, a] = rings[a]
-        period = np.array([orbit.turns(rings) for orbit in orbits], dtype=np.int64)
-        number = np.array([orbit.number for orbit in orbits], dtype=np.int64)
-        on, off_rank, start, held, at = [], [], np.empty_like(ring), np.empty_like(ring), 0
-        for o, orbit in enumerate(orbits):
-            for a, blocks in enumerate(orbit.blocks):
-                own = np.full((orbit.number, ring[o, a]), blocks is None)
-                if blocks is not None:
-                    np.put_along_axis(own, blocks.astype(np.int64), True, axis=1)
-                flat = own.ravel()
-                on.append(flat)
-                off_rank.append(np.cumsum(~flat) - ~flat)
-                start[o, a], at = at, at + flat.size
-                held[o, a] = int(flat.sum()) * (period[o] // ring[o, a])
-        turns = period[:, None] // ring
-        lacked = (number * period)[:, None] - held
-        return cls(number, period, ring, turns, held, lacked, start, np.concatenate(on), np.concatenate(off_rank))
-
-    def indicators(self, o: int, a: int) -> BoolArray:
-        """Return whether each place is on each block, [block, place]."""
-        first, ring = int(self.start[o, a]), int(self.ring[o, a])
-        return self.on[first : first + int(self.number[o]) * ring].reshape(-1, ring)
-
-    @cached_property
-    def _transforms(self) -> dict[tuple[int, int], Complex]:
-        return {}
-
-    def transform(self, o: int, a: int) -> Complex:
-        """F of the blocks, [block, frequency]."""
-        if (o, a) not in self._transforms:
-            self._transforms[o, a] = np.fft.rfft(self.indicators(o, a).astype(np.float64), axis=1)
-        return self._transforms[o, a]
-
-
-def _folded(cards: FloatArray | BoolArray, ring: int) -> FloatArray:
-    """Return the sums over all that lie on the same place of a smaller ring, along the last axis."""
-    return np.asarray(cards.reshape(*cards.shape[:-1], cards.shape[-1] // ring, ring).sum(axis=-2, dtype=np.float64))
-
-
-def shared_angles(rings: tuple[int, ...]) -> list[IntArray]:
-    """Return numbers of the angles 0, 1/M, ..., 1/2 of each ring: the same for the same angle."""
-    whole = math.lcm(*rings)
-    turned = [np.arange(ring // 2 + 1, dtype=np.int64) * (whole // ring) for ring in rings]
-    _, number = np.unique(np.concatenate(turned), return_inverse=True)
-    return [part.astype(np.int64) for part in np.split(number, np.cumsum([each.size for each in turned])[:-1])]
-
-
-def information(
-    rings: tuple[int, ...], shape: _Shape, outside: FloatArray, gain: FloatArray, scale: FloatArray
-) -> Complex:
-    """Return K, [angle, class, class], of cards whose entries are `outside` and, on them, `gain` more; scale: 1/D."""
-    angles = shared_angles(rings)
-    found = np.zeros((max(int(each.max()) for each in angles) + 1, len(rings), len(rings)), dtype=np.complex128)
-    for o in range(shape.number.size):
-        rows = np.zeros((int(shape.number[o]), len(found), len(rings)), dtype=np.complex128)
-        for a, ring in enumerate(rings):
-            if shape.ring[o, a] > 1:
-                rows[:, angles[a], a] = gain[o, a] / math.sqrt(ring) * shape.transform(o, a)
-            rows[:, 0, a] += outside[o, a] * math.sqrt(ring)
-        found += float(scale[o] * shape.period[o]) * np.einsum("bfi,bfj->fij", rows, rows.conj())
-    return found

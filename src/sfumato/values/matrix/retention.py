@@ -27,13 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.arrays import CodeArray, FloatArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 from sfumato.values.matrix.base import Codes, Direction, Matrix
 
 WORDS = 2**64
 """How many words there are: the denominator of every probability."""
-
-SAMPLE_BLOCK = 1 << 15
 
 DENSE_LIMIT = 400
 """Up to this size singular values come from the dense matrix, above by Lanczos' iteration."""
@@ -354,7 +352,7 @@ class PerturbationMatrix(Matrix):
         rival = self.quietest_except(i)
         return (i if direction == "upward" else rival), rival
 
-    def raised(self, inside: npt.NDArray[np.bool_]) -> Fraction | None:
+    def raised(self, inside: BoolArray) -> Fraction | None:
         """Return the largest factor by which any published value can raise the odds of a set of values.
 
         In each row the diagonal is the largest entry, and no other is above 1/m, so that the published value is in the
@@ -379,24 +377,23 @@ class PerturbationMatrix(Matrix):
 
     # --- sampling -----------------------------------------------------------------------------------------------------
 
-    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
-        """Return the published codes: each drawn from column `code` of the matrix by its word, exactly.
+    def _drawn(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes, each drawn from column `code` by its word, exactly.
 
-        w // Q_i < m holds for m Q_i words, Q_i for each new value; the other words keep x_i. Done in blocks that
-        stay in the processor's cache.
+        w // Q_i < m holds for m Q_i words, Q_i for each new value; the other words keep x_i.
         """
-        published = np.empty(codes.size, dtype=np.int32)
-        divisor = np.maximum(self.noise, np.uint64(1))
+        divisor, never = self._divisors
+        new = words // divisor.take(codes)
+        keep = new >= self.size
+        if never is not None:
+            keep |= never.take(codes)
+        return np.where(keep, codes, new.astype(np.int32))
+
+    @cached_property
+    def _divisors(self) -> tuple[WordArray, BoolArray | None]:
+        """Q_i, or 1 where it is 0, and which values it is 0 for; None if for none."""
         never = self.noise == 0
-        for start in range(0, codes.size, SAMPLE_BLOCK):
-            block = slice(start, start + SAMPLE_BLOCK)
-            old = codes[block]
-            new = words[block] // divisor.take(old)
-            keep = new >= self.size
-            if never.any():
-                keep |= never.take(old)
-            published[block] = np.where(keep, old, new.astype(np.int32))
-        return published
+        return np.maximum(self.noise, np.uint64(1)), never if never.any() else None
 
 
 def largest_noise(m: int) -> int:
