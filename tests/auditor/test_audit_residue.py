@@ -55,7 +55,7 @@ def test_what_slips_into_a_file_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", ["other", "other; type = 'number'"])
 def test_numbers_in_text_are_published_as_they_are_written(form: str, rule: str, tmp_path: Path) -> None:
     """They are read as numbers, and were looked for as texts: a column of amounts broke the promise of its release."""
-    amounts = ("1250.40", "1300.00", "987.50") if rule == "other" else ("0012345", "1.50e3", "1" + "0" * 400)
+    amounts = ("1250.40", "1300.00", "987.50") if rule == "other" else ("0012345", "1.50e3", "+1234567")
     rows = "".join(f"{amounts[k % 3]},{'xyz'[k % 7 % 3]}\n" for k in range(60))
     (tmp_path / "t.csv").write_text("amount,s\n" + rows)
     policy = make_policy({"amount": rule, "s": "sensitive"}, f"gamma = 3\n[output]\nformat = '{form}'")
