@@ -64,7 +64,7 @@ def _lines(path: Path) -> list[list[str]]:
         raise PolicyError(
             f"There is no file {str(path)!r}.", "method.matrix is looked for in the policy's folder."
         ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+    except (OSError, ValueError, csv.Error) as problem:
         raise PolicyError(f"{path} cannot be read as CSV: {problem}.", "Give a CSV file in UTF-8.") from None
     if not lines:
         raise PolicyError(f"{path} is empty.", LAYOUT)

@@ -138,7 +138,7 @@ def _lines(path: Path) -> list[list[str]]:
             return list(csv.reader(file, strict=True)) or [[]]
     except FileNotFoundError:
         raise PolicyError(f"There is no file {str(path)!r}.", "Priors are looked for in the policy's folder.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise PolicyError(f"{path} cannot be read as CSV: {error}.", "Give a CSV file in UTF-8.") from None
 
 
