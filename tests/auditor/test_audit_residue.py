@@ -51,6 +51,27 @@ def test_what_slips_into_a_file_is_found(tmp_path: Path) -> None:
         assert residue(scan(planted_table(), POLICY), release).verdict == "above the bound"
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("rule", ["other", "other; type = 'number'"])
+def test_numbers_in_text_are_published_as_they_are_written(form: str, rule: str, tmp_path: Path) -> None:
+    """They are read as numbers, and were looked for as texts: a column of amounts broke the promise of its release."""
+    amounts = ("1250.40", "1300.00", "987.50") if rule == "other" else ("0012345", "1.50e3", "+1234567")
+    rows = "".join(f"{amounts[k % 3]},{'xyz'[k % 7 % 3]}\n" for k in range(60))
+    (tmp_path / "t.csv").write_text("amount,s\n" + rows)
+    policy = make_policy({"amount": rule, "s": "sensitive"}, f"gamma = 3\n[output]\nformat = '{form}'")
+    release = released(tmp_path / "t.csv", policy, folder=tmp_path / "r")
+    assert release.manifest.columns[0].holds == "decimal"
+    assert residue(scan(tmp_path / "t.csv", policy), release).at_risk == 0
+
+
+def test_numbers_of_hundreds_of_digits(tmp_path: Path) -> None:
+    """Chance gives them less often than a float can tell."""
+    table = pa.table({"number": ["1" + "0" * 400, "2" + "0" * 400] * 30, "s": ["x", "y", "z"] * 20})
+    policy = make_policy({"number": "identifier", "s": "sensitive"})
+    release = released(table, policy, folder=tmp_path / "r")
+    assert residue(scan(table, policy), release).at_risk == 0
+
+
 def test_values_behind_bins_and_names_belong_in_the_manifest_only(tmp_path: Path) -> None:
     release = released(recoded_table(), RECODED, folder=tmp_path / "r")
     opened = scan(recoded_table(), RECODED)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import PolicyError, SfumatoError, TableError, UsageError
+from sfumato.analyst.release import open_release
+from sfumato.errors import PolicyError, ReleaseError, SfumatoError, TableError, UsageError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
@@ -341,3 +342,54 @@ def test_a_domain_that_names_a_value_twice(tmp_path: Path) -> None:
     policy = make_policy({**ROLES, "disease": "sensitive; domain = ['flu', 'gout', 'flu']"})
     with pytest.raises(PolicyError, match="more than once"):
         profile(scan(patients(), policy))
+
+
+# --- names of files -----------------------------------------------------------------------------------------------
+
+NO_UTF8 = os.fsdecode("Müller".encode("latin-1"))
+"""As programs of Western Europe named files, before UTF-8."""
+
+
+def is_named(folder: Path) -> bool:
+    """Whether the disk takes such names."""
+    try:
+        (folder / NO_UTF8).mkdir()
+    except OSError:
+        return False
+    (folder / NO_UTF8).rmdir()
+    return True
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "folder", "in a folder"])
+def test_a_table_whose_name_is_no_utf8(kind: str, tmp_path: Path) -> None:
+    if not is_named(tmp_path):
+        pytest.skip("the disk takes UTF-8 alone")
+    folder = {"folder": tmp_path / NO_UTF8, "in a folder": tmp_path / "tables"}.get(kind, tmp_path)
+    folder.mkdir(exist_ok=True)
+    suffix = kind if "folder" not in kind else "parquet"
+    file = folder / f"{NO_UTF8 if kind != 'folder' else 't'}.{suffix}"
+    if suffix == "parquet":
+        with open(file, "wb") as content:
+            pq.write_table(patients(60), content)
+    else:
+        file.write_bytes(gzip.compress(GOOD.encode()) if suffix == "csv.gz" else GOOD.encode())
+    refused(folder if "folder" in kind else file, "not UTF-8 text", tmp_path)
+
+
+def test_a_release_whose_name_is_no_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither written nor opened: a query would end in an error of the database."""
+    if not is_named(tmp_path):
+        pytest.skip("the disk takes UTF-8 alone")
+    with pytest.raises(UsageError, match="not UTF-8 text"):
+        released(patients(60), make_policy(ROLES), folder=tmp_path / NO_UTF8)
+    assert listing(tmp_path) == []
+    released(patients(60), make_policy(ROLES), folder=tmp_path / "r")
+    (tmp_path / "r").rename(tmp_path / NO_UTF8)
+    with pytest.raises(ReleaseError, match="not UTF-8 text"):
+        open_release(tmp_path / NO_UTF8)
+    (tmp_path / "above").mkdir()
+    (tmp_path / NO_UTF8).rename(tmp_path / "above" / "r")
+    (tmp_path / "above").rename(tmp_path / NO_UTF8)
+    monkeypatch.chdir(tmp_path / NO_UTF8)
+    with pytest.raises(ReleaseError, match="not UTF-8 text"):
+        open_release("r")

@@ -197,3 +197,57 @@ def test_a_library_that_makes_another_error_of_ctrl_c(
         commands.main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == "Interrupted: nothing was published.\n"
+
+
+def started(body: str, arguments: list[str], redirected: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a shell, with its standard streams as the shell has them."""
+    command = f'"$0" -c "$1" "${{@:2}}" {redirected}'
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command, sys.executable, body, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="by a shell")
+@pytest.mark.parametrize("redirected", [">&-", "2>&-", "<&- >&- 2>&-", "| true", "2>&1 | true", "2>/dev/full"])
+def test_output_that_nobody_takes_changes_neither_the_release_nor_the_exit_code(
+    redirected: str, tmp_path: Path
+) -> None:
+    """Closed by whoever started the command, or left by its reader, as by `head`: exit code 1 would be a verdict."""
+    (tmp_path / "policy.toml").write_text(POLICY)
+    pq.write_table(patients(200), tmp_path / "t.parquet")
+    release = tmp_path / "r"
+    arguments = ["publish", str(tmp_path / "t.parquet"), str(tmp_path / "policy.toml"), "-o", str(release)]
+    assert started(MAIN, arguments, redirected).returncode == 0
+    assert started(MAIN, ["verify", str(release), "--json"], redirected).returncode == 0
+    assert started(MAIN, ["verify", str(tmp_path / "none")], redirected).returncode == 2
+    (release / "manifest.json").write_text(
+        (release / "manifest.json").read_text().replace('"rows": 200', '"rows": 201')
+    )
+    assert started(MAIN, ["verify", str(release)], redirected).returncode == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="by a shell")
+def test_no_file_gets_the_number_of_a_stream_that_was_closed(tmp_path: Path) -> None:
+    """What a library prints would be written into it."""
+    body = (
+        "import sys; from sfumato.show.terminal import never_fail_to_print; never_fail_to_print()\n"
+        "with open(sys.argv[1], 'w') as file: file.write(str(file.fileno()))"
+    )
+    assert started(body, [str(tmp_path / "told")], "<&- >&- 2>&-").returncode == 0
+    assert int((tmp_path / "told").read_text()) > 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no full device")
+@pytest.mark.parametrize("asked", [[], ["--json"]])
+def test_an_output_that_is_full_is_told_beside_it(asked: list[str], tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    pq.write_table(patients(200), tmp_path / "t.parquet")
+    done = started(MAIN, ["plan", str(tmp_path / "t.parquet"), str(tmp_path / "policy.toml"), *asked], ">/dev/full")
+    assert done.returncode == 2
+    assert "The output: No space left on device." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert started(MAIN, ["verify", str(tmp_path / "none"), *asked], ">/dev/full").returncode == 2

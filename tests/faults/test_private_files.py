@@ -105,6 +105,13 @@ def test_a_key_that_others_can_read_is_named(mode: int, tmp_path: Path) -> None:
         SecretKey.load(tmp_path / "k")
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="has no file without an end")
+def test_a_file_without_an_end_is_no_key() -> None:
+    """It was read until the memory ran out."""
+    with pytest.raises(UsageError, match="is not a key file"):
+        SecretKey.load("/dev/zero")
+
+
 def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     manifest = publishing.readme

@@ -324,6 +324,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         planned(sf.scan(patients(), policy))
 
 
+def test_a_file_whose_name_no_system_takes() -> None:
+    with pytest.raises(PolicyError, match="cannot be read as CSV: embedded null byte"):
+        planned(sf.scan(patients(), make_policy(DECLARED, "gamma = 4", "fine-grain", "", 'matrix = "m\\u0000.csv"')))
+
+
 def test_a_domain_that_is_too_large(tmp_path: Path) -> None:
     values = [f"v{k:04}" for k in range(2_001)]
     rows = pa.table({"disease": values * 5})

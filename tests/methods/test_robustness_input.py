@@ -57,6 +57,8 @@ def test_a_wrong_prior_is_refused(tmp_path: Path, text: str, message: str) -> No
 def test_a_prior_that_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="There is no file"):
         read_prior(tmp_path / "none.csv", ["sex"], [("F",)], ["flu"], SEEN)
+    with pytest.raises(PolicyError, match="cannot be read as CSV: embedded null byte"):
+        read_prior(tmp_path / "no\0ne.csv", ["sex"], [("F",)], ["flu"], SEEN)
 
 
 def test_wrong_calls_are_refused() -> None:

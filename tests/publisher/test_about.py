@@ -46,6 +46,7 @@ def test_it_is_hashed_where_it_is_stated_only() -> None:
             "about.purpose: has 151 letters, and at most 150 fit on the first page",
         ),
         ("[about]\nowner = 3\n", 'about.owner: must be a text in quotes, not 3: write owner = "3"'),
+        ("[input]\nmissing_values = [9]\n", 'input.missing_values.0: must be a text in quotes, not 9: write "9"'),
         ('[about]\nrecipient = "all"\n', "about.recipient: this key is not known; did you mean 'recipients'?"),
         ('purpose = "research"\n', "purpose: this key does not belong at the top of the policy, outside all sections"),
         (

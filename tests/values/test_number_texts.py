@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.engines.rows.looking import NumberColumns
 from sfumato.errors import TableError
-from sfumato.values.number_texts import held_by
+from sfumato.values.number_texts import any_spelling_of, held_by
 
 numbers = st.one_of(
     st.integers(-(10**19), 10**19).map(str),
@@ -117,3 +117,10 @@ def test_t2_declared_numbers_are_numbers_or_an_error() -> None:
     assert watch.held == {"a": "integer", "b": "decimal"}
     with pytest.raises(TableError, match="'a' is declared to be a number, and holds 'x'"):
         list(watch.watched([pa.record_batch({"a": pa.array(["x"]), "b": pa.array(["1"]), "c": pa.array(["1"])})]))
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e-400", "1" + "0" * 400])
+def test_declared_numbers_beyond_double_precision_are_none(text: str) -> None:
+    """They would be read as infinite, or as zero."""
+    assert any_spelling_of(text) is None
+    assert any_spelling_of("1" + "0" * 199 + "e99") is not None

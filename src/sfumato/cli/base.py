@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from sfumato.errors import CannotMeet, InternalError, Interrupted, SfumatoError, UsageError, no_more_threads
-from sfumato.show.terminal import is_unicode, json_text, line_width, say
+from sfumato.show.terminal import is_unicode, json_text, line_width, put, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,7 +159,7 @@ def tell_first(first: Screen, result: Told, as_json: bool, details: bool) -> Non
 def print_json(value: Any) -> None:
     """Print one JSON document, in ASCII where the output takes nothing else."""
     text = json.dumps(value, indent=2, ensure_ascii=not is_unicode(sys.stdout), allow_nan=False)
-    print(json_text(text))
+    put(json_text(text), sys.stdout)
 
 
 @contextmanager
@@ -231,7 +231,8 @@ def step_bar(quiet: bool = False, lines: bool = False) -> Iterator[Callable[[str
 def fail(problem: SfumatoError, as_json: bool) -> int:
     """Tell what went wrong and what to do; return the exit code."""
     if as_json:
-        print_json({"error": type(problem).__name__, "message": problem.message, "hint": problem.hint})
+        with suppress(OSError):  # of an output that is full: the exit code still tells
+            print_json({"error": type(problem).__name__, "message": problem.message, "hint": problem.hint})
     else:
         say(f"{type(problem).__name__}: {problem}", error=True)
     return problem.exit_code

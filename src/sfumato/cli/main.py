@@ -78,8 +78,6 @@ def main() -> None:
         if end.code == INTERRUPTED:  # typer's own, which says nothing
             say("Interrupted: nothing was published.", error=True)
         raise
-    except BrokenPipeError:
-        sys.exit(0)
     except OSError as problem:  # of files beside the release: a plan, a key
         sys.exit(
             fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)

@@ -50,7 +50,7 @@ def csv_lines(path: Path, what: str) -> list[list[str]]:
             return list(csv.reader(file, strict=True))
     except FileNotFoundError:
         raise PolicyError(f"There is no file {str(path)!r}.", f"{what} looked for in the policy's folder.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+    except (OSError, ValueError, csv.Error) as problem:
         raise PolicyError(f"{path} cannot be read as CSV: {problem}.", "Give a CSV file in UTF-8.") from None
 
 

@@ -71,6 +71,11 @@ def _no_whole_number(key: str, given: object) -> str:
     return f"must be a whole number, not {given!r}{remedy}"
 
 
+def _no_text(key: str, given: object) -> str:
+    place = "" if key.isdecimal() else f"{key} = "  # one of a list has a number, and no name
+    return f'must be a text in quotes, not {given!r}: write {place}"{given}"'
+
+
 _SECTION_OF = {"columns": "a section [columns.NAME] for each column"} | {
     key: f"a section [{key}]" for key in ("method", "requirement")
 }
@@ -82,7 +87,7 @@ _KINDS: dict[str, Callable[[str, object], str]] = {
     "int_type": _no_whole_number,
     "int_from_float": _no_whole_number,
     "bool_type": lambda key, given: f"must be true or false, without quotes, not {given!r}",
-    "string_type": lambda key, given: f'must be a text in quotes, not {given!r}: write {key} = "{given}"',
+    "string_type": _no_text,
     "float_type": lambda key, given: f"must be a number, not {given!r}: write it without quotes, such as {key} = 10",
 }
 """What to say of each kind of mistake that pydantic tells apart."""

@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import OutOfSpace, UsageError
+from sfumato.release.folder import check_name
 from sfumato.values.randomness import release_id
 
 try:
@@ -42,6 +43,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 def check_new(folder: Path) -> None:
     """Raise unless a release can be put there."""
+    check_name(folder, UsageError)
     if os.path.lexists(folder):
         raise UsageError(
             f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."

@@ -108,12 +108,26 @@ def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:
     return [path] if parts is None else [path / part.file for part in parts]
 
 
+def check_name(path: Path, problem: type[UsageError]) -> None:
+    """Raise if a file, or a folder that it is in, has a name that is no UTF-8 text: Arrow and DuckDB open no others."""
+    whole = str(path.absolute())
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        raise problem(
+            f"The name {whole!r} is not UTF-8 text: of tables and releases no other name can be opened.",
+            "Rename the file or the folder. If its name looks right to you, the locale does not: LC_ALL=C.UTF-8 is one "
+            "of UTF-8.",
+        ) from None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a release: it must be of this version, and name files of the folder only."""
     path = folder / MANIFEST_NAME
     _refuse_links(folder, [folder / name for name in OWN_NAMES])  # before anything is read
     if not path.is_file():
         raise _no_release(folder)
+    check_name(folder, ReleaseError)
     if path.stat().st_size > LARGEST_MANIFEST:
         raise ReleaseError(
             f"The manifest of {str(folder)!r} has more than {LARGEST_MANIFEST:,} bytes, as none does.", _CHANGED

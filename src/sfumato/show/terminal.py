@@ -17,6 +17,7 @@ from typing import TextIO
 
 NARROWEST, WIDEST, ELSEWHERE = 80, 120, 110
 """The width of lines: that of the terminal within these two; the third where there is none, as in a file."""
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -112,14 +113,51 @@ def say(text: str = "", *, error: bool = False, fold: bool = True) -> None:
     shown = folded(shown, line_width()) if fold and has_width(stream) else shown
     if has_colours(stream):
         shown = "\n".join(map(coloured, shown.split("\n")))
-    print(shown, file=stream, flush=True)
+    put(shown, stream)
+
+
+def put(text: str, stream: TextIO) -> None:
+    """Print a text that is ready for the stream; nowhere once its reader has left, as `head` does.
+
+    Whoever left has read enough: what the command does, and its exit code, stay the same.
+    """
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as problem:
+        _let_go(stream)
+        if isinstance(problem, BrokenPipeError) or stream is sys.stderr:
+            return
+        sys.stdout = sys.stderr  # there an error is told, also as JSON
+        problem.filename = "The output"
+        raise
+
+
+def _let_go(stream: TextIO) -> None:
+    """Let what a stream still holds, and what it is given later, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def never_fail_to_print() -> None:
-    """Let output that a terminal cannot show be written as codes: it must not stop a command halfway."""
+    """Let output that nobody takes, or that a terminal cannot show, not stop a command halfway."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _open_what_is_closed() -> None:
+    """Give input, output and errors that the caller closed to nothing.
+
+    Else the next files that are opened get their numbers, and what libraries print there would be written into them.
+    """
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    # Python has nothing in their place, though mypy believes that they are always there
+    sys.stdout = sys.stdout or open(STANDARD_OUTPUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(STANDARD_ERROR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def is_unicode(stream: TextIO) -> bool:

@@ -33,7 +33,8 @@ CANONICAL = re.compile(
     rf"-?(?P<whole>0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})(?:\.(?P<decimals>[0-9]{{1,{MOST_DECIMALS}}}))?"
 )
 ANY_WHOLE = rf"[+-]?[0-9]{{1,{MOST_DIGITS}}}"
-ANY_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+ANY_NUMBER = r"[+-]?(?:[0-9]{1,200}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?"
+"""All that double precision holds: 1e400 would be read as infinite."""
 
 
 @dataclass(frozen=True)

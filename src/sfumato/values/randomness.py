@@ -32,6 +32,8 @@ from sfumato.show.private import check_closed, check_no_key, write_new
 from sfumato.values.arrays import WordArray
 
 KEY_BYTES = 32
+LONGEST_KEY_FILE = 1 << 12
+"""Letters that are read of a key file: what is meant to be another file may have no end."""
 BLOCK = 16
 WORDS_PER_BLOCK = 2
 ZEROS = bytes(1 << 18)
@@ -94,7 +96,8 @@ class SecretKey:
     def load(cls, path: str | Path) -> SecretKey:
         """Read a key file: 64 hexadecimal digits, as `sfumato key FILE` writes them."""
         try:
-            text = Path(path).read_text(encoding="ascii").strip()
+            with open(path, encoding="ascii") as file:
+                text = file.read(LONGEST_KEY_FILE).strip()
             if text.startswith("-----BEGIN"):
                 raise UsageError(
                     f"{str(path)!r} is a key for signatures, not for draws.",

@@ -9,11 +9,11 @@ import datetime as dt
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ DOUBTFUL = 1e-6
 """A quotient this near to an integer may lie on the wrong side of it: 0.3 / 0.1 is below 3 in binary."""
 EXACT_DIGITS = 14
 """Decimals of so many digits are told apart by the nearest binary number, and divided exactly rounded."""
+
+Break = TypeVar("Break")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Bins:
         if self.width is not None:
             origin, width = _decimal(self.origin), _decimal(self.width)
             return f"[{_plain(float(origin + number * width))}, {_plain(float(origin + (number + 1) * width))})"
-        return _between([_plain(x) for x in self.breaks], number)
+        return _between(self.breaks, number, _plain)
 
     def all_labels(self) -> tuple[str, ...] | None:
         """Return all labels where the bins are finitely many (breaks), else None."""
@@ -161,7 +163,7 @@ class DateBins:
     def label(self, number: int) -> str:
         """Return the name under which a bin is published."""
         if self.unit is None:
-            return _between([day.isoformat() for day in self.breaks], number)
+            return _between(self.breaks, number, dt.date.isoformat)
         year, part = divmod(number, 12 // MONTHS[self.unit])
         parts = {"year": "", "quarter": f"-Q{part + 1}", "month": f"-{part + 1:02}"}
         return f"{EPOCH.year + year:04}{parts[self.unit]}"
@@ -266,13 +268,13 @@ class Merge:
 Recoding = Bins | DateBins | Merge
 
 
-def _between(breaks: list[str], number: int) -> str:
+def _between(breaks: Sequence[Break], number: int, written: Callable[[Break], str]) -> str:
     """Return the label of the interval of this number between breaks."""
     if number == 0:
-        return f"< {breaks[0]}"
+        return f"< {written(breaks[0])}"
     if number == len(breaks):
-        return f">= {breaks[-1]}"
-    return f"[{breaks[number - 1]}, {breaks[number]})"
+        return f">= {written(breaks[-1])}"
+    return f"[{written(breaks[number - 1])}, {written(breaks[number])})"
 
 
 def _some(values: tuple[str, ...], most: int = 3) -> str:
@@ -293,8 +295,13 @@ def _power_of_ten(denominator: int) -> int:
 
 
 def _plain(number: float) -> str:
-    """Return a number as people write it, exact enough that no two bins share a label."""
-    return f"{number:.15g}"
+    """Return a number as people write it, exact enough that no two bins share a label.
+
+    >>> _plain(0.1), _plain(1e15), _plain(1e15 + 1), _plain(1.0000000000000002)
+    ('0.1', '1e+15', '1000000000000001', '1.0000000000000002')
+    """
+    short = f"{number:.15g}"
+    return short if float(short) == number else f"{number:.17g}" if number.is_integer() else repr(number)
 
 
 # --- labels read back: the order of bins is not that of their texts ---------------------------------------------------

@@ -30,7 +30,7 @@ from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
-from sfumato.release.folder import MANIFEST_NAME, SIGNATURE_NAME, manifest_seal
+from sfumato.release.folder import MANIFEST_NAME, SIGNATURE_NAME, as_written, manifest_seal
 from sfumato.release.formats import FORMATS
 from sfumato.release.readme import readme
 from sfumato.release.signature import read_signature
@@ -66,7 +66,7 @@ def find_residues(table: Table, release: Release) -> Residues:
     shown = {column.name for column in release.manifest.columns if column.treatment not in ("binned", "merged")}
     shown |= set(release.manifest.domain.names)  # runs of values of these may be published, or drawn
     held = {name: _held(table.source, name, name not in shown) for name in table.source.names}
-    published = _published(release, held)
+    published = _published(as_written(release), held)  # bytes are looked for: 1250.40, though 1250.4 is read
     tokens = {name: own - published for name, own in held.items()}
     hits = _hits(release, sorted(set().union(*tokens.values())), published)
     found = {name: tuple(sorted(own & hits)) for name, own in tokens.items()}
@@ -253,7 +253,7 @@ class Digits:
         """
         told = [(at, t) for at, t in places if not t.isdigit() or content[max(at - 4, 0) : at] == _length(t)]
         rest = [(at, t) for at, t in places if (at, t) not in told]
-        expected = sum(n * _runs_of_digits(content, length) / 10.0**length for length, n in self.lengths.items())
+        expected = sum(n * _runs_of_digits(content, length) * 10.0**-length for length, n in self.lengths.items())
         return told if rest and pdtrc(len(rest) - 1, expected) >= BY_CHANCE else places
 
 

@@ -20,7 +20,7 @@ from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.stamps import check_stamps, stamps
 from sfumato.errors import TableError, UsageError
-from sfumato.release.folder import MANIFEST_NAME
+from sfumato.release.folder import MANIFEST_NAME, check_name
 from sfumato.release.formats.parquet import Chunk, chunks_of
 from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
@@ -57,6 +57,7 @@ def _opened(table: Any, rule: InputRule | None) -> Source:
     path = Path(table)
     if not path.exists():
         raise no_table(path)
+    check_name(path, TableError)
     if path.is_dir():
         return ParquetSource(_parquet_files(path), str(path))
     name = path.name.lower()
@@ -236,6 +237,7 @@ def _parquet_files(folder: Path) -> list[Path]:
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.", _folder_hint(folder))
     for file in files:
+        check_name(file, TableError)
         if release := next((above for above in file.parents if _is_release(above, folder)), None):
             raise TableError(
                 f"{str(folder)!r} holds {file.name!r} of the release {str(release)!r}, which is no original.",
