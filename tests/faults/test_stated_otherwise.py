@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Shape
 from sfumato.claims.odds import OddsClaim, adversary_of_noise
+from sfumato.claims.steps import StepsClaim
+from sfumato.errors import ReleaseError
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
 from sfumato.release.manifest import Manifest
+from sfumato.values.bound import Bound
 from sfumato.values.matrix.deck import DeckMatrix
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients, sealed
@@ -26,13 +32,14 @@ DECLARED = "domain = ['asthma', 'flu', 'gout', 'mumps']"
 GROUPED = {"name": "identifier", "age": "drop", "sex": "quasi_identifier", "disease": "sensitive"}
 
 
-def made(folder: Path, requirement: str, method: str, roles: dict[str, str]) -> Release:
+def made(folder: Path, requirement: str, method: str, roles: dict[str, str], options: str = "") -> Release:
     """Return a release from a secret key, of a table in which some values are missing."""
     rows = patients(2000)
     told = [
         None if k % 40 == 0 and "drop" in roles["disease"] else v for k, v in enumerate(rows["disease"].to_pylist())
     ]
-    table = scan(rows.set_column(3, "disease", pa.array(told)), make_policy(roles, requirement, method))
+    policy = make_policy(roles, requirement, method, "", options)
+    table = scan(rows.set_column(3, "disease", pa.array(told)), policy)
     return publish(table, plan(profile(table), table.policy.method, table.policy.requirement), folder)
 
 
@@ -177,6 +184,71 @@ def test_cards_that_would_be_written_alike_fail(change: Callable[[dict[str, Any]
     found = sealed(Manifest.model_validate(raw), release.folder).verify()
     told = {check.name: check.detail for check in found.checks if check.status == "fails"}
     assert "written alike" in told["domain"]
+
+
+def in_steps(folder: Path) -> Release:
+    """Return a release of values in order, which neighbours are told apart by less than others."""
+    roles = ROLES | {"disease": f"sensitive; {DECLARED}; ordered = true"}
+    return made(folder, "gamma = 3", "geometric", roles, "steps = 1")
+
+
+def bounds_of(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = raw["mechanisms"][0]["sub_tables"][0]["bounds"]
+    return found
+
+
+@pytest.mark.parametrize("scope", ["any predicate", "single values"])
+def test_a_factor_for_everybody_holds_of_any_statement(scope: str, tmp_path: Path) -> None:
+    """A bound on one value in the middle, which is told apart by less, must not be told as one on any statement."""
+    release = in_steps(tmp_path / "r")
+    raw, matrix = release.manifest.model_dump(), release.manifest.mechanism_values[0].matrix
+    least = min(max(matrix.upward(code) or 0, matrix.downward(code) or 0) for code in range(4))
+    assert least < (matrix.largest_ratio or 0)
+    none = {"gamma": None, "rho1": None, "rho2": None, "given": ""}
+    raw["mechanisms"][0]["sub_tables"][0]["bounds"] = [none, none | {"gamma": str(least)}, none, none]
+    raw["guarantee"]["scope"] = scope
+    manifest = Manifest.model_validate(raw)
+    claim = StepsClaim(scope=scope, steps=1, bound=Bound(Fraction(3)))  # type: ignore[arg-type]
+    stated = claim.guarantee(Shape(manifest.mechanism_values, computed=manifest.computed_from_table))
+    found = sealed(manifest.model_copy(update={"guarantee": stated}), release.folder).verify()
+    assert not found.holds
+    assert in_steps(tmp_path / "s").verify().holds
+
+
+def no_gamma(raw: dict[str, Any]) -> None:
+    bounds_of(raw)[0]["gamma"] = None
+
+
+def no_gamma_near(raw: dict[str, Any]) -> None:
+    raw["mechanisms"][0]["near"]["bound"]["gamma"] = None
+
+
+def certain(raw: dict[str, Any]) -> None:
+    bounds_of(raw)[0]["rho1"] = "0"
+
+
+@pytest.mark.parametrize("change", [no_gamma, no_gamma_near, certain])
+@pytest.mark.parametrize("method", ["uniform", "geometric"])
+def test_what_promises_nothing_is_told_and_ends_in_no_traceback(
+    change: Callable[[dict[str, Any]], None], method: str, tmp_path: Path
+) -> None:
+    if change is no_gamma_near and method == "uniform":
+        return
+    release = in_steps(tmp_path / "r") if method == "geometric" else made(tmp_path / "r", "gamma = 3", method, ROLES)
+    raw = release.manifest.model_dump()
+    change(raw)
+    found = sealed(Manifest.model_validate(raw), release.folder)
+    assert not found.verify().holds
+    for tells in ("card", "why"):
+        with suppress(ReleaseError):
+            getattr(found.manifest, tells)
+
+
+def test_a_mechanism_has_a_column(tmp_path: Path) -> None:
+    raw = made(tmp_path / "r", "gamma = 3", "uniform", ROLES).manifest.model_dump()
+    raw["mechanisms"][0]["domain"] = ()
+    with pytest.raises(ValidationError, match="domain"):
+        Manifest.model_validate(raw)
 
 
 def test_the_chances_of_all_cards_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -352,7 +352,7 @@ class MechanismPart(Part):
     """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
 
     kind: Kind
-    domain: tuple[DomainPart, ...]
+    domain: tuple[DomainPart, ...] = Field(min_length=1)
     form: Annotated[Form, Field(exclude_if=lambda form: form == "value")] = Field(
         "value",
         description="What is published of a record: a value of the domain (left out then), the values of a card with "
@@ -541,12 +541,14 @@ class Manifest(Part):
     @property
     def card(self) -> Card:
         """What is promised, in the five lines that people read."""
-        return card_of(self.claim, self._shape, self.guarantee, rows=self.data.rows, known=self._known)
+        with _readable("promise"):
+            return card_of(self.claim, self._shape, self.guarantee, rows=self.data.rows, known=self._known)
 
     @property
     def why(self) -> Why:
         """Why the promise gives these matrices or groups, as its plan told it."""
-        return why_of(self.claim, self._shape, self.method)
+        with _readable("promise"):
+            return why_of(self.claim, self._shape, self.method)
 
     @property
     def _shape(self) -> Shape:

@@ -151,13 +151,13 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
         return
     yield from _matrices(stated.mechanisms)
     try:
-        claim = manifest.claim
+        of_claim = list(manifest.claim.checks(stated))
     except UNREADABLE as problem:
         told = problem.message if isinstance(problem, UsageError) else f"The limit cannot be read: {problem}."
         of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
         yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
-        yield from claim.checks(stated)
+        yield from of_claim
     yield from _epsilons(manifest, stated.mechanisms)
     how = "Dealt by" if manifest.in_buckets else "Drawn from"
     secret = manifest.status == "release"
