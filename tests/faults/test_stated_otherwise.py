@@ -22,6 +22,7 @@ from sfumato.errors import ReleaseError
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256
 from sfumato.release.manifest import Manifest
 from sfumato.values.bound import Bound
 from sfumato.values.matrix.deck import DeckMatrix
@@ -249,6 +250,43 @@ def test_a_mechanism_has_a_column(tmp_path: Path) -> None:
     raw["mechanisms"][0]["domain"] = ()
     with pytest.raises(ValidationError, match="domain"):
         Manifest.model_validate(raw)
+
+
+def retold(release: Release, before: str, now: str, **stated: str) -> dict[str, str]:
+    """Change the README, seal it, and return what does not hold of it, by status."""
+    made = sealed(release.manifest.model_copy(update=stated), release.folder)
+    path = release.folder / README_NAME
+    text = path.read_text(encoding="utf-8")
+    assert before in text
+    path.write_text(text.replace(before, now), encoding="utf-8")
+    due, own = (file_sha256(path), made.manifest.readme_sha256)
+    manifest = release.folder / MANIFEST_NAME
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace(own, due), encoding="utf-8")
+    return {c.status: c.detail for c in open_release(release.folder).verify().checks if c.name == README_NAME}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("## How to use it", "Someone at most 20% sure of it will not get above 21%.\n\n## How to use it"),
+        ("will not get above 25%", "will not get above 11%"),
+        ("- Not covered: ", "- Covered too: "),
+        ("Checksum of manifest.json", "Nobody can be told from others. Checksum of manifest.json"),
+    ],
+)
+def test_a_readme_that_promises_more_than_its_manifest_fails(before: str, now: str, tmp_path: Path) -> None:
+    release = made(tmp_path / "r", "gamma = 3", "uniform", ROLES)
+    assert retold(release, before, before) == {}
+    found = retold(release, before, now)
+    assert "Line" in found["fails"]
+    assert now.splitlines()[0][:40] in found["fails"]
+
+
+def test_a_readme_in_the_words_of_another_version_is_told_and_not_judged(tmp_path: Path) -> None:
+    release = made(tmp_path / "r", "gamma = 3", "uniform", ROLES)
+    found = retold(release, "## How to use it", "## Using it", software="sfumato 0.0.9")
+    assert "sfumato 0.0.9" in found["not checked"]
+    assert open_release(release.folder).verify().holds
 
 
 def test_the_chances_of_all_cards_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

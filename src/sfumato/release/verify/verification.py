@@ -38,6 +38,7 @@ from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
+from sfumato.release.readme import readme
 from sfumato.release.signature import PublicKey, read_signature
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
@@ -46,8 +47,13 @@ from sfumato.show.results import Result
 from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.software import software
 
 SHOWN = 5
+MOST_QUOTED = 100
+"""Letters of a line that is not as it should be."""
+SEALED = (f"checksum of {README_NAME}", "manifest")
+"""Checks, by the beginning of their names, that tell that the README was written with the manifest."""
 SIGNATURE = "signature"
 SECRET_KEY = "secret key"
 """The check that a release from a test seed fails, and may fail."""
@@ -115,6 +121,7 @@ def verify(
     manifest = release.manifest
     hiding = buckets if manifest.in_buckets else drawn
     checks = [*as_published(release), *signature_checks(release, signer), *stated_checks(manifest)]
+    checks += as_told(release) if _hold(checks, SEALED) else ()
     if _hold(checks, ("checksum of", "matrix")):
         for look in (hiding.rows, carried):
             try:
@@ -328,14 +335,39 @@ def _seal(release: ReleaseFolder) -> Iterator[Check]:
     """The README seals the manifest: neither can change alone."""
     path = release.folder / README_NAME
     if path.is_file() and not _is_too_large(path):
-        text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
-        seal = manifest_seal(text, release.manifest.readme_sha256)
         yield outcome(
             "manifest",
-            seal in path.read_text(encoding="utf-8", errors="replace"),
+            _seal_of(release) in path.read_text(encoding="utf-8", errors="replace"),
             "It is the one that the README was written with.",
             "It is not the one that the README was written with: one of the two was changed.",
         )
+
+
+def _seal_of(release: ReleaseFolder) -> str:
+    text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
+    return manifest_seal(text, release.manifest.readme_sha256)
+
+
+def as_told(release: ReleaseFolder) -> Iterator[Check]:
+    """Yield where the README says something else than this software writes of such a manifest.
+
+    People read the README: one that promises more than the matrices keep could be sealed as well as an honest one.
+    """
+    try:
+        due = [*f"{readme(release.manifest)}\n".splitlines(), _seal_of(release)]
+    except UNREADABLE:
+        return  # of such a manifest nothing can be written, which is told by the check of what it states
+    found = (release.folder / README_NAME).read_text(encoding="utf-8", errors="replace").splitlines()
+    if found == due:
+        return
+    number = next((k for k, (one, other) in enumerate(zip(found, due, strict=False)) if one != other), len(due))
+    line = f"Line {number + 1:,} is {repr(found[number][:MOST_QUOTED]) if number < len(found) else 'missing'}"
+    by = release.manifest.software
+    if by == software():
+        yield Check(README_NAME, "fails", f"{line}, which does not follow from the manifest.")
+    else:
+        told = f"{line}, which {software()} would not write; it was written by {by!r}, which may have other words."
+        yield Check(README_NAME, "not checked", told)
 
 
 # --- who signed them --------------------------------------------------------------------------------------------------
