@@ -321,6 +321,21 @@ def test_a_small_error_is_printed_with_two_digits_and_so_is_its_estimate(tmp_pat
     assert printed.splitlines()[2].split() == ["15.00", "0.3062", "14.40", "15.60"]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "arrow"])
+def test_quantiles_of_texts_are_written_as_texts(ward: Release, suffix: str, tmp_path: Path) -> None:
+    answer, file = ward.sql("SELECT sex, QUANTILE(pain, 0.9) FROM release GROUP BY sex"), tmp_path / f"a.{suffix}"
+    answer.save(file)
+    assert b"severe" in file.read_bytes()
+    rows = answer.to_dict()["rows"]
+    assert [(row["estimate"], row["standard_error"]) for row in rows] == [("severe", None)] * 2
+
+
+@pytest.mark.parametrize("query", ["SUM(age * stay)", "AVG(stay * 2)", "SUM(pain + 1) FILTER (WHERE sex = 'F')"])
+def test_texts_are_no_numbers_inside_an_expression_either(ward: Release, query: str) -> None:
+    with pytest.raises(UsageError, match="does not fit"):
+        ward.sql(f"SELECT {query} FROM release")
+
+
 def test_quantiles_of_texts_are_printed_as_texts(ward: Release) -> None:
     printed = run.invoke(app, ["estimate", str(ward.folder), "SELECT QUANTILE(pain, 0.9) FROM release"]).output
     assert printed.splitlines()[2].split() == ["severe", "-", "severe", "severe"]
