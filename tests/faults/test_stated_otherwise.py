@@ -252,6 +252,43 @@ def test_a_mechanism_has_a_column(tmp_path: Path) -> None:
         Manifest.model_validate(raw)
 
 
+def renamed(raw: dict[str, Any]) -> None:
+    raw["columns"][0]["name"] = "weight"
+
+
+def swapped(raw: dict[str, Any]) -> None:
+    """Let one column go by the name of the other: both are text in the file."""
+    first, second = (column["name"] for column in raw["columns"][:2])
+    raw["columns"][0]["name"], raw["columns"][1]["name"] = second, first
+
+
+def recounted(raw: dict[str, Any]) -> None:
+    raw["groups"]["count_column"] = "number"
+
+
+@pytest.mark.parametrize(
+    ("method", "requirement", "change", "file"),
+    [
+        ("uniform", "gamma = 3", renamed, "data.csv"),
+        ("uniform", "gamma = 3", swapped, "data.csv"),
+        ("anatomy", "l = 2", renamed, "data.csv"),
+        ("anatomy", "l = 2", recounted, "groups.csv"),
+    ],
+)
+def test_the_names_in_a_text_file_are_those_that_are_stated(
+    method: str, requirement: str, change: Callable[[dict[str, Any]], None], file: str, tmp_path: Path
+) -> None:
+    """Rows of text are read by the names of the manifest: by another one, answers would be about another column."""
+    table = scan(patients(2000), make_policy(ROLES, requirement, method))
+    counted = plan(profile(table), table.policy.method, table.policy.requirement)
+    release = publish(table, counted, tmp_path / "r", format="csv")
+    assert release.verify().holds
+    raw = release.manifest.model_dump()
+    change(raw)
+    found = sealed(Manifest.model_validate(raw), release.folder).verify()
+    assert f"header of {file}" in {check.name for check in found.checks if check.status == "fails"}
+
+
 def retold(release: Release, before: str, now: str, **stated: str) -> dict[str, str]:
     """Change the README, seal it, and return what does not hold of it, by status."""
     made = sealed(release.manifest.model_copy(update=stated), release.folder)

@@ -43,6 +43,7 @@ from sfumato.release.signature import PublicKey, read_signature
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
+from sfumato.show.formulas import escaped
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
@@ -52,6 +53,8 @@ from sfumato.values.software import software
 SHOWN = 5
 MOST_QUOTED = 100
 """Letters of a line that is not as it should be."""
+QUOTING = 4
+"""Bytes of a header for each of its names' own, at most: quotes are around them, and twice for those inside."""
 SEALED = (f"checksum of {README_NAME}", "manifest")
 """Checks, by the beginning of their names, that tell that the README was written with the manifest."""
 SIGNATURE = "signature"
@@ -412,6 +415,7 @@ class _Columns:
 def carried(release: ReleaseFolder) -> Iterator[Check]:
     """Check the types of files that tell them, and their metadata, which must hold nothing of the source."""
     manifest, form = release.manifest, FORMATS[release.manifest.data.format]
+    yield from _headers(release, form)
     if not form.tells:
         return
     (data, files), *others = _tables(release)
@@ -421,6 +425,24 @@ def carried(release: ReleaseFolder) -> Iterator[Check]:
         fit = partial(buckets.types_fit, domain=manifest.domain)
         columns = _Columns(form, buckets.bucket_columns(manifest.buckets), fit)
         yield from _carried_by(groups, files, f" of {groups.file}", columns)
+
+
+def _headers(release: ReleaseFolder, form: type[Format]) -> Iterator[Check]:
+    """Check that files of text name the columns as stated: by other names another column would be asked for."""
+    manifest = release.manifest
+    named = [release.column_names, *([buckets.bucket_columns(manifest.buckets)] if manifest.in_buckets else [])]
+    for names, (table, files) in zip(named, _tables(release), strict=True):
+        due = [escaped(name) if manifest.data.escaped else name for name in names]
+        size = QUOTING * sum(len(name.encode()) + 1 for name in due)
+        found = [header for path in files if (header := form.header(path, size)) is not None]
+        other = [str(header)[:MOST_QUOTED] for header in found if header != due]
+        if found:
+            yield outcome(
+                f"header of {table.file}",
+                not other,
+                "It names the columns as stated.",
+                f"It begins with {', '.join(other)}, and not with the names of the columns as stated.",
+            )
 
 
 def _carried_by(table: DataFile | GroupsPart, files: Sequence[Path], of: str, due: _Columns) -> Iterator[Check]:
