@@ -252,6 +252,56 @@ def test_a_mechanism_has_a_column(tmp_path: Path) -> None:
         Manifest.model_validate(raw)
 
 
+def too_small(raw: dict[str, Any]) -> None:
+    raw["response"]["limit"] = "1/5"
+
+
+def bounded(raw: dict[str, Any]) -> None:
+    for mechanism in raw["mechanisms"]:
+        mechanism["sub_tables"][0]["bounds"] = [{"gamma": "2", "rho1": None, "rho2": None, "given": ""}]
+
+
+@pytest.mark.parametrize("risk", ["posterior", "link"])
+@pytest.mark.parametrize(("change", "check"), [(too_small, "risk limit"), (bounded, "guarantee, as stated")])
+def test_a_risk_that_no_table_has(
+    risk: str, change: Callable[[dict[str, Any]], None], check: str, tmp_path: Path
+) -> None:
+    """A value that 2 in 5 have is believed by that much at least; and these matrices have no bound on odds."""
+    release = made(tmp_path / "r", "risk_limit = 0.414", "randomized-response", GROUPED, f'risk = "{risk}"')
+    assert release.verify().holds
+    raw = release.manifest.model_dump()
+    change(raw)
+    manifest = Manifest.model_validate(raw)
+    shape = Shape(manifest.mechanism_values, computed=manifest.computed_from_table)
+    stated = manifest.model_copy(update={"guarantee": manifest.claim.guarantee(shape)})
+    found = sealed(stated, release.folder).verify()
+    assert {each.name for each in found.checks if each.status == "fails"} == {check}
+
+
+def no_observed_domain(raw: dict[str, Any]) -> None:
+    raw["observed_domains"] = ()
+
+
+def discloses_nothing(raw: dict[str, Any]) -> None:
+    raw["discloses_frequencies"] = False
+
+
+@pytest.mark.parametrize(
+    ("change", "requirement", "method"),
+    [
+        (no_observed_domain, "gamma = 3", "uniform"),
+        (no_observed_domain, "l = 2", "anatomy"),
+        (discloses_nothing, 'tolerance = 2\nrho1 = "observed"', "fine-grain"),
+    ],
+)
+def test_what_is_listed_as_computed_is_stated_as_such(
+    change: Callable[[dict[str, Any]], None], requirement: str, method: str, tmp_path: Path
+) -> None:
+    release = made(tmp_path / "r", requirement, method, GROUPED)
+    assert wrong(release, lambda raw: None).startswith("It is")
+    assert "Not what follows" in wrong(release, change)
+
+
 def renamed(raw: dict[str, Any]) -> None:
     raw["columns"][0]["name"] = "weight"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,19 @@ def rows(release: ReleaseFolder) -> Iterator[Check]:
         return
     for mechanism, lines in zip(mechanisms, counted, strict=True):
         yield from _drawn(release, mechanism, mechanisms, lines)
+    if manifest.response and set(manifest.sensitive) <= set(names) - set(randomized):
+        yield from _impossible_risk(release)
+
+
+def _impossible_risk(release: ReleaseFolder) -> Iterator[Check]:
+    """Yield that no mechanism can keep the limit, where the true values, which are published, tell it."""
+    claim, values = release.manifest.risk_claim, ", ".join(map(quoted, release.manifest.sensitive))
+    with connected(release) as connection:
+        counted = connection.sql(f"SELECT count(*) FROM release GROUP BY {values}").fetchall()
+    most, total = max((n for (n,) in counted), default=0), sum(n for (n,) in counted)
+    if total and not claim.is_possible(Fraction(most, total)):
+        told = f"A value of {' / '.join(release.manifest.sensitive)} has {share(most / total)} of the rows"
+        yield Check("risk limit", "fails", f"{told}: nobody can be held to a smaller belief in it, or fewer hits.")
 
 
 def _count_query(mechanism: Mechanism) -> str:

@@ -205,6 +205,10 @@ def _published(manifest: Manifest) -> Published:
     """Return what is stated, with the keys that contradict others whatever is claimed."""
     fits = {
         "treatments": _treatments_fit(manifest),
+        "observed_domains": all(
+            (observed_domain(name) in manifest.computed_from_table) == (name in manifest.observed_domains)
+            for name in manifest.domain.names
+        ),
         "from_table": manifest.from_table == bool(manifest.computed_from_table),
         "columns": not manifest.in_buckets or _buckets_are_last(manifest),
     }
