@@ -126,8 +126,8 @@ class RiskClaim(Claim):
         posteriors, sum w_y p_y, is the share of x, so that one of them is as large; and links to the records with x hit
         by sum w_y p_y^2 over the share of x, which is at least the share, too.
         """
-        loosest = max(map(Fraction, (self.limit.limit, *(group.limit for group in self.limit.groups))))
-        return self.risk == "reconstruction" or share <= loosest
+        limits = (self.limit.limit, *(group.limit for group in self.limit.groups))
+        return self.risk == "reconstruction" or share <= max(Fraction(limit) for limit in limits)
 
     def unseen(self, withheld: int) -> Iterator[Check]:
         yield needs_audit("risk", f"That the risk {self.risk} of the table, with these matrices, is within its limit.")
