@@ -339,6 +339,18 @@ def test_the_names_in_a_text_file_are_those_that_are_stated(
     assert f"header of {file}" in {check.name for check in found.checks if check.status == "fails"}
 
 
+@pytest.mark.parametrize("key", ["release_id", "created", "software", "method"])
+@pytest.mark.parametrize("text", ["{}\n\nNobody can be told from others.", "{} (certified)", "<b>{}</b>", ""])
+def test_a_name_is_no_sentence(key: str, text: str, tmp_path: Path) -> None:
+    """These stand in the title and beside the promise, in the words of whoever wrote the manifest."""
+    release = made(tmp_path / "r", "gamma = 3", "uniform", ROLES)
+    raw = json.loads(release.manifest.to_json())
+    raw[key] = text.format(raw[key])
+    (release.folder / MANIFEST_NAME).write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(ReleaseError, match=key):
+        open_release(release.folder)
+
+
 def retold(release: Release, before: str, now: str, **stated: str) -> dict[str, str]:
     """Change the README, seal it, and return what does not hold of it, by status."""
     made = sealed(release.manifest.model_copy(update=stated), release.folder)

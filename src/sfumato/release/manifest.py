@@ -39,6 +39,8 @@ Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$", max_length=4000)]
 """Python makes text of no integer with more than 4,300 digits."""
 Weight = Annotated[str, Field(pattern="^[0-9]+$", max_length=20)]
 """2^64 has 20 digits."""
+MethodName = Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,63}$")]
+"""A name and no more: titles and the README show it beside what is promised."""
 MOST = 1 << 53
 """Of records, lines and groups: every program that reads JSON has integers up to it."""
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
@@ -330,7 +332,7 @@ class NearPart(Part):
 class ClaimedPart(Part):
     """What is promised of the columns of one mechanism by themselves, where columns have methods of their own."""
 
-    method: str
+    method: MethodName
     assurance: Literal["proved", "as-published"]
     scope: Scope
     directions: tuple[Direction, ...] = Field(min_length=1)
@@ -457,13 +459,13 @@ class Manifest(Part):
     """Describes a release."""
 
     manifest_version: Literal[1] = 1
-    release_id: str
-    created: str = Field(description="Date, ISO 8601.")
-    software: str
+    release_id: str = Field(pattern="^[0-9a-f]{1,64}$")
+    created: str = Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$", description="Date, ISO 8601.")
+    software: str = Field(pattern=r"^sfumato [0-9A-Za-z.+!-]{1,64}$")
     status: Literal["release", "not for release"] = Field(
         description='"not for release" if a test seed, which anyone can repeat, took the place of a secret key.'
     )
-    method: str
+    method: MethodName
     assurance: Literal["proved", "as-published"]
     guarantee: Guarantee
     data: DataFile
