@@ -339,6 +339,17 @@ def test_the_names_in_a_text_file_are_those_that_are_stated(
     assert f"header of {file}" in {check.name for check in found.checks if check.status == "fails"}
 
 
+@pytest.mark.parametrize(("name", "told"), [("Estimate", "figure"), ("lower", "figure"), ("AGE", "one name to SQL")])
+def test_a_column_that_no_answer_could_show_is_refused(name: str, told: str, tmp_path: Path) -> None:
+    """Answers put their figures in the place of such a column, or gave those of another one."""
+    release = made(tmp_path / "r", "gamma = 3", "uniform", ROLES)
+    raw = json.loads(release.manifest.to_json())
+    raw["columns"][1]["name"] = name
+    (release.folder / MANIFEST_NAME).write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(ReleaseError, match=told):
+        open_release(release.folder)
+
+
 @pytest.mark.parametrize("key", ["release_id", "created", "software", "method"])
 @pytest.mark.parametrize("text", ["{}\n\nNobody can be told from others.", "{} (certified)", "<b>{}</b>", ""])
 def test_a_name_is_no_sentence(key: str, text: str, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from sfumato.claims.why import Why
 from sfumato.errors import ReleaseError
 from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
+from sfumato.show.files import NUMBERS
 from sfumato.show.formulas import is_formula
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
@@ -507,6 +508,7 @@ class Manifest(Part):
         columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
         if len(columns) != len(set(columns)):
             raise ValueError("a column is randomized by one mechanism only")
+        _check_names([*(column.name for column in self.columns), *(part.name for part in self.only_in_buckets)])
         if len({mechanism.claimed is None for mechanism in self.mechanisms}) > 1:
             raise ValueError("a promise of its own is stated of all mechanisms, or of none")
         return self
@@ -696,6 +698,16 @@ def json_schema() -> str:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "sfumato release manifest, version 1"
     return json.dumps(schema, indent=2) + "\n"
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise if a question could not tell a column from another one, or from a figure of its answer."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in NUMBERS:
+            raise ValueError(f"a column is called {name!r}, as a figure of every answer is")
+        if (twin := known.setdefault(name.lower(), name)) != name:
+            raise ValueError(f"the columns {twin!r} and {name!r} are one name to SQL")
 
 
 # --- a claim as it is written; `Manifest.claim` reads it --------------------------------------------------------------
