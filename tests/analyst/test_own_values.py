@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.analyst.learning.scores import Score
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
@@ -334,6 +335,14 @@ def test_quantiles_of_texts_are_written_as_texts(ward: Release, suffix: str, tmp
 def test_texts_are_no_numbers_inside_an_expression_either(ward: Release, query: str) -> None:
     with pytest.raises(UsageError, match="does not fit"):
         ward.sql(f"SELECT {query} FROM release")
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, -0.5, float("nan"), 0.9999999999999999])
+def test_a_level_that_no_interval_has_is_refused_where_it_is_asked_for_afterwards(ward: Release, level: float) -> None:
+    results = (ward.count("pain"), ward.table(["pain", "sex"]), ward.regress("pain == 'none' ~ age", interval="wald"))
+    for result in (*results, Score(0.5, 0.1)):
+        with pytest.raises(UsageError, match="must lie between 0 and 1"):
+            result.interval(level)
 
 
 def test_quantiles_of_texts_are_printed_as_texts(ward: Release) -> None:
