@@ -206,8 +206,9 @@ def _published(manifest: Manifest) -> Published:
     fits = {
         "treatments": _treatments_fit(manifest),
         "observed_domains": all(
-            (observed_domain(name) in manifest.computed_from_table) == (name in manifest.observed_domains)
-            for name in manifest.domain.names
+            (observed_domain(part.name) in manifest.computed_from_table) == (part.name in manifest.observed_domains)
+            for parts in (manifest.only_in_buckets, *(mechanism.domain for mechanism in manifest.mechanisms))
+            for part in parts
         ),
         "from_table": manifest.from_table == bool(manifest.computed_from_table),
         "columns": not manifest.in_buckets or _buckets_are_last(manifest),
