@@ -350,6 +350,17 @@ def test_a_column_that_no_answer_could_show_is_refused(name: str, told: str, tmp
         open_release(release.folder)
 
 
+def test_an_order_names_each_value_once(tmp_path: Path) -> None:
+    """Every question that shows its column would be refused, in words about a policy that its reader has not."""
+    roles = ROLES | {"sex": "quasi_identifier; domain = ['F', 'M']"}
+    raw = made(tmp_path / "r", "gamma = 3", "uniform", roles).manifest.model_dump()
+    column = next(column for column in raw["columns"] if column["name"] == "sex")
+    assert column["order"] == ("F", "M")
+    column["order"] = ("F", "M", "F")
+    with pytest.raises(ValidationError, match="each value once"):
+        Manifest.model_validate(raw)
+
+
 @pytest.mark.parametrize("key", ["release_id", "created", "software", "method"])
 @pytest.mark.parametrize("text", ["{}\n\nNobody can be told from others.", "{} (certified)", "<b>{}</b>", ""])
 def test_a_name_is_no_sentence(key: str, text: str, tmp_path: Path) -> None:

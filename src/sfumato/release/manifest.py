@@ -143,6 +143,13 @@ class Column(Part):
         exclude_if=_is_none,
     )
 
+    @field_validator("order")
+    @classmethod
+    def _names_each_once(cls, order: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if order is not None and len(set(order)) < len(order):
+            raise ValueError("an order names each value once")
+        return order
+
 
 class DomainPart(Part):
     """A randomized column and its values, in the order of their codes; null is the missing value."""
