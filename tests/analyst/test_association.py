@@ -516,7 +516,7 @@ def exact_estimates(x: FloatArray) -> list[float]:
         (np.ones((3, 1)), 0.95, "the table is 3 x 1"),
         (np.array([[3.0, -1], [2, -1]]), 0.95, "fewer have an estimated count above 0"),
         (np.zeros((2, 2)), 0.95, "No published row"),
-        (np.ones((2, 2)), 95.0, "A level of 95.0"),
+        (np.ones((2, 2)), 95.0, "must lie between 0 and 1, not 95.0"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_with_a_hint(x: FloatArray, level: float, message: str) -> None:
@@ -529,7 +529,7 @@ def test_what_cannot_be_measured_is_refused_with_a_hint(x: FloatArray, level: fl
 def test_risks_need_two_rows_and_two_columns() -> None:
     with pytest.raises(UsageError, match="not 2 x 3"):
         two_by_two(np.ones((2, 3)), np.eye(6), np.ones((2, 3)))
-    with pytest.raises(UsageError, match="level of 0"):
+    with pytest.raises(UsageError, match="level must lie between 0 and 1"):
         two_by_two(np.ones((2, 2)), np.eye(4), np.ones((2, 2)), level=0)
 
 

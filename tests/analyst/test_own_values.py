@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.analyst.learning.scores import Score
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
@@ -319,6 +320,29 @@ def test_a_small_error_is_printed_with_two_digits_and_so_is_its_estimate(tmp_pat
     release = publishing(tmp_path, {"x": [10, 20] * 400}, "sensitive; domain = [10, 20]")
     printed = run.invoke(app, ["estimate", str(release.folder), "SELECT AVG(x) FROM release"]).output
     assert printed.splitlines()[2].split() == ["15.00", "0.3062", "14.40", "15.60"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "arrow"])
+def test_quantiles_of_texts_are_written_as_texts(ward: Release, suffix: str, tmp_path: Path) -> None:
+    answer, file = ward.sql("SELECT sex, QUANTILE(pain, 0.9) FROM release GROUP BY sex"), tmp_path / f"a.{suffix}"
+    answer.save(file)
+    assert b"severe" in file.read_bytes()
+    rows = answer.to_dict()["rows"]
+    assert [(row["estimate"], row["standard_error"]) for row in rows] == [("severe", None)] * 2
+
+
+@pytest.mark.parametrize("query", ["SUM(age * stay)", "AVG(stay * 2)", "SUM(pain + 1) FILTER (WHERE sex = 'F')"])
+def test_texts_are_no_numbers_inside_an_expression_either(ward: Release, query: str) -> None:
+    with pytest.raises(UsageError, match="does not fit"):
+        ward.sql(f"SELECT {query} FROM release")
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, -0.5, float("nan"), 0.9999999999999999])
+def test_a_level_that_no_interval_has_is_refused_where_it_is_asked_for_afterwards(ward: Release, level: float) -> None:
+    results = (ward.count("pain"), ward.table(["pain", "sex"]), ward.regress("pain == 'none' ~ age", interval="wald"))
+    for result in (*results, Score(0.5, 0.1)):
+        with pytest.raises(UsageError, match="must lie between 0 and 1"):
+            result.interval(level)
 
 
 def test_quantiles_of_texts_are_printed_as_texts(ward: Release) -> None:

@@ -109,7 +109,7 @@ def manifest_of(
         for f in data.schema
     )
     return Manifest(
-        release_id="0", created="2026-01-01", software="", status="not for release", method="anatomy",
+        release_id="0", created="2026-01-01", software="sfumato 0", status="not for release", method="anatomy",
         assurance="proved", guarantee=guarantee,
         data=DataFile(file=f"data.{file_format}", format=file_format, rows=data.num_rows, sha256="0", shuffled=False),
         columns=columns, mechanisms=(), groups=groups, discloses_frequencies=False,

@@ -12,8 +12,9 @@ import pytest
 import sfumato as sf
 from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
+from sfumato.release.manifest import Manifest
 from tests.conftest import make_policy
-from tests.engines.tools import patients, released, resealed
+from tests.engines.tools import patients, released, resealed, sealed
 
 ROLES = {"name": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
 POLICY = make_policy(ROLES)
@@ -57,6 +58,16 @@ def test_a_changed_manifest_is_refused(release: Release) -> None:
     content["second_release"] = "Nothing."
     path.write_text(json.dumps(content, indent=2) + "\n")
     refused(sf.open_release(release.folder), "manifest: It is not the one")
+
+
+@pytest.mark.parametrize("form", ["value", "card"])
+def test_a_randomized_column_that_is_none_of_the_table_is_refused(form: str, tmp_path: Path) -> None:
+    policy = POLICY if form == "value" else make_policy(ROLES, "gamma = 2", "subset", "", 'form = "card"')
+    raw = released(patients(), policy, folder=tmp_path / "r").manifest.model_dump()
+    raw["mechanisms"][0]["domain"][0]["name"] = "illness"
+    foreign = sealed(Manifest.model_validate(raw), tmp_path / "r")
+    with pytest.raises(ReleaseError, match="'illness' is randomized, which the policy does not publish"):
+        sf.audit(sf.scan(patients(), policy), foreign)
 
 
 # --- groups that were made wrongly ------------------------------------------------------------------------------------

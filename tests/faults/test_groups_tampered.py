@@ -112,6 +112,15 @@ def test_a_release_as_it_was_published_verifies(kind: str, copied: Callable[[str
     assert rewritten(release, rows, lines) == set()  # but for the seal: the rewriting itself changes nothing
 
 
+def test_another_manifest_beside_the_same_files_is_read_anew(copied: Callable[[str], sf.Release]) -> None:
+    """What the files tell is kept between questions: with a domain of fewer values it is asked again."""
+    release = copied("anatomy")
+    assert release.count("disease").value.size == 4
+    folder = edited(release, lambda m: m["groups"]["domain"][0]["values"].pop())
+    with pytest.raises(ReleaseError):
+        sf.open_release(folder).count("disease")
+
+
 def test_checksums_folder_and_lost_files(copied: Callable[[str], sf.Release]) -> None:
     release = copied("anatomy")
     assert release.groups is not None

@@ -13,13 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.analyst.release import Release, open_release
+from sfumato.claims.claim import Shape
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError
 from sfumato.publisher.publish import publish
 from sfumato.release.folder import file_sha256
+from sfumato.release.manifest import Manifest
 from sfumato.values.randomness import SecretKey
 from tests.engines.test_sub_tables import VALUES, planned, policy, policy_text, workers
-from tests.engines.tools import released
+from tests.engines.tools import released, sealed
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv"])
@@ -107,3 +109,22 @@ def test_the_release_holds_no_quota(tmp_path: Path) -> None:
     assert all(set(table) == {"values", "noise", "bounds"} for table in content["mechanisms"][0]["sub_tables"])
     assert content["discloses_frequencies"]
     assert content["from_table"]
+
+
+def test_a_value_that_more_of_a_sub_table_have_than_is_stated(tmp_path: Path) -> None:
+    """Someone who starts from the share of a value is held to rho2 only as far as its rho1 is as large."""
+    release = released(workers(40_000), policy(rho=("1/5", "9/10")), folder=tmp_path / "r")
+    assert {check.name for check in release.verify().checks if check.status == "fails"} == {"secret key"}
+    raw = release.manifest.model_dump()
+    for table in raw["mechanisms"][0]["sub_tables"]:
+        table["bounds"] = [{"gamma": "8991", "rho1": "1/1000", "rho2": "9/10", "given": ""}]
+    manifest = Manifest.model_validate(raw)
+    shape = Shape(manifest.mechanism_values, computed=manifest.computed_from_table)
+    stated = {
+        "guarantee": manifest.claim.guarantee(shape),
+        "second_release": manifest.claim.second_release(shape, keyed=False),
+    }
+    found = sealed(manifest.model_copy(update=stated), release.folder).verify()
+    told = {check.name: check.detail for check in found.checks if check.status == "fails"}
+    assert told.keys() == {"secret key", "published frequencies"}
+    assert "larger share of its sub-table than its rho1" in told["published frequencies"]

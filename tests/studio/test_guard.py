@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.studio.web.guard import MOST_BYTES
+from sfumato.studio.web.guard import FORM, MOST_BYTES, MOST_FIELDS, MOST_OF_FORM
 from sfumato.studio.web.pages import application, form
 from tests.studio.served import Served, served
 
@@ -138,6 +138,14 @@ def test_too_much_is_refused_before_it_is_kept(site: Served) -> None:
     headers = {"cookie": site.cookie, "origin": site.origin, "x_csrf_token": site.keys.csrf}
     answer = site.ask("POST", "/page", b"x" * (MOST_BYTES + 1), **headers)
     assert answer.status == 413
+
+
+@pytest.mark.parametrize("body", ["a&" * (MOST_FIELDS + 1), "a=" + "x" * (MOST_OF_FORM + 1)])
+def test_a_form_that_would_take_long_to_read_is_refused(site: Served, body: str) -> None:
+    """One of 60 MB with as many fields as it can have took 2.6 GB and a minute, in which nobody was answered."""
+    headers = {"cookie": site.cookie, "origin": site.origin, "content_type": FORM, "x_csrf_token": site.keys.csrf}
+    assert site.ask("POST", "/page", body, **headers).status == 413
+    assert site.post("/page", [("a", "1")] * 10_000).status == 200
 
 
 def test_files_outside_of_the_static_ones_are_not_given(site: Served) -> None:

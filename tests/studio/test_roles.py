@@ -181,6 +181,12 @@ def test_the_preview_is_what_would_be_published(tmp_path: Path) -> None:
         assert at.desk.workspace.text == before
 
 
+@pytest.mark.parametrize("number", ["99", "9" * 5000, "x"])
+def test_a_preview_of_no_column_is_one_of_the_first(number: str, tmp_path: Path) -> None:
+    with desk_at(patients(tmp_path), OWN) as at:
+        assert at.site.post("/roles/preview", [(f"{number}.role", "drop")], x_fragment="1").status == 200
+
+
 # --- a rule and its fields --------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8)

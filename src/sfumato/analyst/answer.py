@@ -182,7 +182,9 @@ class Answer(Drawn):
 
     def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends of the confidence intervals; infinite where a quotient has none."""
-        z = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2)
+        level = self.level if level is None else level
+        check_level(level)
+        z = NormalDist().inv_cdf((1 + level) / 2)
         lower, upper = self.unbiased - z * self.standard_error, self.unbiased + z * self.standard_error
         if self.quotient is not None:
             ends = self.quotient.interval(z)
@@ -277,6 +279,11 @@ def check_target(target: str, level: float) -> None:
             f"Intervals are for a {' or a '.join(TARGETS)}, not for {target!r}.",
             "--target table: the noise alone; --target population: sampling too.",
         )
+    check_level(level)
+
+
+def check_level(level: float) -> None:
+    """Raise unless intervals of this level exist."""
     if not 0 < level < 1 or (1 + level) / 2 >= 1:  # the next number below 1 gives an infinite interval
         raise UsageError(
             f"The confidence level must lie between 0 and 1, not {level}.",

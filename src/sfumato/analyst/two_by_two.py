@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from sfumato.analyst.answer import check_level
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
 
@@ -180,9 +181,3 @@ def _fieller(top: float, bottom: float, spread: FloatArray, level: float, signed
     if square < 0 < constant and not signed:
         return (mixed - root) / square, math.inf
     return -math.inf, math.inf
-
-
-def check_level(level: float) -> None:
-    """Raise unless it is a probability."""
-    if not 0 < level < 1:
-        raise UsageError(f"A level of {level} is no probability.", "Give a level between 0 and 1, such as 0.95.")

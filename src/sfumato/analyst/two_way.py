@@ -24,7 +24,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.two_by_two import Strength, check_level, two_by_two
+from sfumato.analyst.answer import check_level
+from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
 

@@ -338,7 +338,13 @@ class Evidence:
             held = [str(row[0]) for row in connection.sql("DESCRIBE release").fetchall()]
         stated = self.release.column_names
         hidden = set(self.sensitive) if self.manifest.in_buckets else set()
-        own = {a.name for a in self.table.schema.attributes if a.is_published} - hidden
+        published = {a.name for a in self.table.schema.attributes if a.is_published}
+        if foreign := [name for name in self.manifest.domain.names if name not in published]:
+            raise ReleaseError(
+                f"{', '.join(map(repr, foreign))} is randomized, which the policy does not publish, says the release.",
+                "Give the release as it was published, and the policy of the publication.",
+            )
+        own = published - hidden
         labels = {column.name for column in self.manifest.columns if column.treatment in ("sub-table", "group")}
         for here, due, by in ((held, stated, "its manifest states"), (stated, own | labels, "the policy publishes")):
             if more := [name for name in here if name not in set(due)]:

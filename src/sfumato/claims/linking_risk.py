@@ -24,7 +24,7 @@ from sfumato.claims.claim import (
     needs_audit,
     percent,
 )
-from sfumato.claims.odds import assumed
+from sfumato.claims.odds import assumed, bounds_some
 from sfumato.claims.why import Step, of_risk
 from sfumato.show.words import named
 from sfumato.values.computed import RESPONSE_MATRICES, Facts
@@ -110,6 +110,7 @@ class RiskClaim(Claim):
             "assurance": (self.risk == "reconstruction") == (published.assurance == "as-published"),
             "scope": {mechanism.domain.names for mechanism in mechanisms} <= self._in_scope(),
             "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.uniform_noise for m in mechanisms),
+            "bounds": not any(bounds_some(mechanism) for mechanism in mechanisms),
             "columns": {*self.quasi_identifiers, *self.sensitive} <= set(published.columns),
         }
 
@@ -117,6 +118,16 @@ class RiskClaim(Claim):
         """Return the columns that may be randomized: each quasi-identifier by itself, the sensitive ones together."""
         quasi = {(name,) for name in self.quasi_identifiers} if self.scope != "sensitive" else set()
         return quasi | ({self.sensitive} if self.scope != "quasi-identifiers" else set())
+
+    def is_possible(self, share: Fraction) -> bool:
+        """Whether a table in which a value has this share can have so small a risk.
+
+        Let rows be published as y with the chance w_y, and have the value x with the chance p_y then. The mean of the
+        posteriors, sum w_y p_y, is the share of x, so that one of them is as large; and links to the records with x hit
+        by sum w_y p_y^2 over the share of x, which is at least the share, too.
+        """
+        limits = (self.limit.limit, *(group.limit for group in self.limit.groups))
+        return self.risk == "reconstruction" or share <= max(Fraction(limit) for limit in limits)
 
     def unseen(self, withheld: int) -> Iterator[Check]:
         yield needs_audit("risk", f"That the risk {self.risk} of the table, with these matrices, is within its limit.")

@@ -216,7 +216,10 @@ class OddsClaim(Claim):
 
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether there is one matrix for all rows."""
-        return {"method": len(published.mechanisms) == 1 and published.mechanisms[0].is_whole}
+        return {
+            "method": len(published.mechanisms) == 1 and published.mechanisms[0].is_whole,
+            "discloses_frequencies": self.discloses_frequencies or OBSERVED_RHO1 not in published.computed,
+        }
 
     def checks(self, published: Published) -> Iterator[Check]:
         return bounds_checks(self, published, self.directions)

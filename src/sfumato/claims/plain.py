@@ -33,13 +33,13 @@ def promise_on_odds(
 ) -> str:
     """Return the promise of one matrix; `read_off`: each value starts from its own share, read off the table."""
     both, bounds = "downward" in directions, table.bounds
+    strictest = strictest_gamma(bounds, table.sets)
+    if strictest is None:
+        return f"Nothing is required of any {domain.name}, and nothing is promised."
     if scope == "any predicate":
-        strictest = strictest_gamma(bounds, table.sets)
-        assert strictest is not None
         first = bounds[0] if bounds[0].gamma == strictest else Bound(strictest)
         return moved(first, f"anything about a record's {domain.name}", both)
-    told = [*_of_values(domain, bounds, both, read_off), *_of_sets(domain, table, both)]
-    return " ".join(told) or f"Nothing is required of any {domain.name}, and nothing is promised."
+    return " ".join([*_of_values(domain, bounds, both, read_off), *_of_sets(domain, table, both)])
 
 
 def _of_values(domain: SensitiveDomain, bounds: Sequence[Bound], both: bool, read_off: bool) -> Iterator[str]:

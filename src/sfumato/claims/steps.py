@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from sfumato.claims.claim import Check, Guarantee, Plain, Published, Shape, outcome, percent, rounded_up
+from sfumato.claims.claim import BOTH, Check, Guarantee, Plain, Published, Shape, outcome, percent, rounded_up
 from sfumato.claims.odds import OddsClaim, follows
 from sfumato.claims.plain import BELIEF, after, moved
 from sfumato.claims.why import Step, number
+from sfumato.values.bound import strictest_gamma
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import NO_BOUND, Bound, Mechanism, bound_keys, read_bound
 from sfumato.values.order import codes_in_order
@@ -33,7 +35,12 @@ class StepsClaim(OddsClaim):
     @classmethod
     def read(cls, odds: OddsClaim, raw: dict[str, Any]) -> StepsClaim:
         """Return what `written` gave, with all that is claimed besides."""
-        return cls(**vars(odds), steps=raw["steps"], bound=read_bound(raw["bound"]))
+        bound = read_bound(raw["bound"])
+        if bound.gamma is None:
+            raise ValueError("a promise for values some steps apart has no gamma")
+        if (odds.scope, odds.directions) != ("any predicate", BOTH):
+            raise ValueError("a promise for values some steps apart is of any statement, in both directions")
+        return cls(**vars(odds), steps=raw["steps"], bound=bound)
 
     def written(self) -> dict[str, Any]:
         """Return the steps and their bound, for plans and manifests."""
@@ -42,7 +49,7 @@ class StepsClaim(OddsClaim):
     def guarantee(self, shape: Shape) -> Guarantee:
         """Return both promises: within the steps, and to everybody."""
         found, name = super().guarantee(shape), shape.mechanisms[0].domain.name
-        far = rounded_up(min(b.gamma for b in shape.mechanisms[0].bounds if b.gamma is not None))
+        far = rounded_up(_far(shape.mechanisms[0]))
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         return replace(
             found,
@@ -66,7 +73,7 @@ class StepsClaim(OddsClaim):
     def plain(self, shape: Shape) -> Plain:
         """Return how sure someone can become who already knows a value up to some steps."""
         found, name = super().plain(shape), shape.mechanisms[0].domain.name
-        far = min(b.gamma for b in shape.mechanisms[0].bounds if b.gamma is not None)
+        far = _far(shape.mechanisms[0])
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         near = moved(self.bound, f"anything about a record's {name}", both=True)
         promise = (
@@ -115,6 +122,14 @@ class StepsClaim(OddsClaim):
     def keeps(self, matrix: Matrix, mechanism: Mechanism) -> bool:
         """Whether the ratio of neighbours, to the power of the steps, is within the bound, exactly."""
         return within_steps(matrix, codes_in_order(mechanism.domain.parts[0]), self.steps, self.bound)
+
+
+def _far(mechanism: Mechanism) -> Fraction:
+    """Return the factor for those who do not know a value up to some steps."""
+    strictest = strictest_gamma(mechanism.bounds)
+    if strictest is None:
+        raise ValueError("a promise for values some steps apart needs a bound on all of them")
+    return strictest
 
 
 def within_steps(matrix: Matrix, order: list[int], steps: int, bound: Bound) -> bool:

@@ -93,6 +93,11 @@ class Format(ABC):
     # --- verify -----------------------------------------------------------------------------------------------------
 
     @staticmethod
+    def header(path: Path, size: int) -> list[str] | None:
+        """Return the names in the first bytes of a file whose rows are read without regard to them; None: of others."""
+        return None
+
+    @staticmethod
     def carried(path: Path) -> Carried:
         """Return what a file says of itself; Arrow's errors or OSError tell that it cannot be read."""
         raise NotImplementedError

@@ -27,6 +27,7 @@ from sfumato.claims.why import Why
 from sfumato.errors import ReleaseError
 from sfumato.release.formats import FORMATS, FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts, schema_of
+from sfumato.show.files import NUMBERS
 from sfumato.show.formulas import is_formula
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
@@ -40,6 +41,8 @@ Weight = Annotated[str, Field(pattern="^[0-9]+$", max_length=20)]
 """2^64 has 20 digits."""
 Number = Annotated[int, Field(ge=0)]
 """Of a value, a class or a place, from 0."""
+MethodName = Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,63}$")]
+"""A name and no more: titles and the README show it beside what is promised."""
 MOST = 1 << 53
 """Of records, lines and groups: every program that reads JSON has integers up to it."""
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
@@ -140,6 +143,13 @@ class Column(Part):
         "come after them. Left out or null where it declares none. It does not tell which of them occur.",
         exclude_if=_is_none,
     )
+
+    @field_validator("order")
+    @classmethod
+    def _names_each_once(cls, order: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if order is not None and len(set(order)) < len(order):
+            raise ValueError("an order names each value once")
+        return order
 
 
 class DomainPart(Part):
@@ -331,7 +341,7 @@ class NearPart(Part):
 class ClaimedPart(Part):
     """What is promised of the columns of one mechanism by themselves, where columns have methods of their own."""
 
-    method: str
+    method: MethodName
     assurance: Literal["proved", "as-published"]
     scope: Scope
     directions: tuple[Direction, ...] = Field(min_length=1)
@@ -353,7 +363,7 @@ class MechanismPart(Part):
     """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
 
     kind: Kind
-    domain: tuple[DomainPart, ...]
+    domain: tuple[DomainPart, ...] = Field(min_length=1)
     form: Annotated[Form, Field(exclude_if=lambda form: form == "value")] = Field(
         "value",
         description="What is published of a record: a value of the domain (left out then), the values of a card with "
@@ -458,13 +468,13 @@ class Manifest(Part):
     """Describes a release."""
 
     manifest_version: Literal[1] = 1
-    release_id: str
-    created: str = Field(description="Date, ISO 8601.")
-    software: str
+    release_id: str = Field(pattern="^[0-9a-f]{1,64}$")
+    created: str = Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$", description="Date, ISO 8601.")
+    software: str = Field(pattern=r"^sfumato [0-9A-Za-z.+!-]{1,64}$")
     status: Literal["release", "not for release"] = Field(
         description='"not for release" if a test seed, which anyone can repeat, took the place of a secret key.'
     )
-    method: str
+    method: MethodName
     assurance: Literal["proved", "as-published"]
     guarantee: Guarantee
     data: DataFile
@@ -506,6 +516,7 @@ class Manifest(Part):
         columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
         if len(columns) != len(set(columns)):
             raise ValueError("a column is randomized by one mechanism only")
+        _check_names([*(column.name for column in self.columns), *(part.name for part in self.only_in_buckets)])
         if len({mechanism.claimed is None for mechanism in self.mechanisms}) > 1:
             raise ValueError("a promise of its own is stated of all mechanisms, or of none")
         return self
@@ -542,12 +553,14 @@ class Manifest(Part):
     @property
     def card(self) -> Card:
         """What is promised, in the five lines that people read."""
-        return card_of(self.claim, self._shape, self.guarantee, rows=self.data.rows, known=self._known)
+        with _readable("promise"):
+            return card_of(self.claim, self._shape, self.guarantee, rows=self.data.rows, known=self._known)
 
     @property
     def why(self) -> Why:
         """Why the promise gives these matrices or groups, as its plan told it."""
-        return why_of(self.claim, self._shape, self.method)
+        with _readable("promise"):
+            return why_of(self.claim, self._shape, self.method)
 
     @property
     def _shape(self) -> Shape:
@@ -690,6 +703,16 @@ class Manifest(Part):
 def json_schema() -> str:
     """Return the manifest's JSON Schema."""
     return schema_of(Manifest, "sfumato release manifest, version 1")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise if a question could not tell a column from another one, or from a figure of its answer."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in NUMBERS:
+            raise ValueError(f"a column is called {name!r}, as a figure of every answer is")
+        if (twin := known.setdefault(name.lower(), name)) != name:
+            raise ValueError(f"the columns {twin!r} and {name!r} are one name to SQL")
 
 
 # --- a claim as it is written; `Manifest.claim` reads it --------------------------------------------------------------

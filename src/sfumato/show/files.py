@@ -41,7 +41,8 @@ def answer_bytes(table: Any, path: Path, about: Mapping[str, Any], escape_formul
     if escape_formulas and content is not _csv:
         raise UsageError(f"{path.name!r} is no CSV file: its text is never calculated.", NO_ESCAPE)
     for place, name in enumerate(table.column_names):
-        if name in NUMBERS:  # floats even where it has no value at all, and therefore no type
+        # floats even where it has no value at all, and therefore no type; a quantile may be a text
+        if name in NUMBERS and not pa.types.is_string(table.column(place).type):
             table = table.set_column(place, name, table.column(place).cast(pa.float64()))
     return _csv(table, about, escaped) if escape_formulas else content(table, about)
 
@@ -162,8 +163,9 @@ def _text(value: Any) -> str:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
+def _finite(figure: float | str | None) -> float | str | None:
+    """Return a figure, which may be a text where it is a quantile; None for a number that JSON lacks."""
+    return figure if isinstance(figure, str) or (figure is not None and math.isfinite(figure)) else None
 
 
 def _jsonable(value: Any) -> Any:

@@ -103,6 +103,12 @@ REFUSED = {
     "a share of nothing": ("/ask", [("figure", "share")], "A share needs groups", "Choose a column to group by"),
     "a figure that is none": ("/ask", [("figure", "mode")], "There is no figure 'mode'", "Figures are count"),
     "a level that is no number": ("/ask", [("figure", "count"), ("level", "high")], "number of percent", "E.g. 95"),
+    "a level of 5000 digits": (
+        "/ask",
+        [("figure", "count"), ("level", "9" * 5000)],
+        "number of percent",
+        "E.g. 95",
+    ),
     "a level of 100": ("/ask", [("figure", "count"), ("level", "100")], "above 0 and below 100 percent", "5% is 5"),
     "a level of nothing": ("/ask", [("figure", "count"), ("level", "1/0")], "number of percent", "E.g. 95"),
     "a value without a column": (

@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import UsageError
-from sfumato.release.folder import ReleaseFolder, connection, shown_values
+from sfumato.release.folder import CONDITION_ERRORS, ReleaseFolder, connection, first_line, shown_values
 from sfumato.show.results import values_array
+from sfumato.show.words import named
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.order import numbers_of, places_of
@@ -172,7 +173,14 @@ class Told:
 
     def over(self, domain: SensitiveDomain) -> FloatArray:
         """Return the number of each code of a domain with these columns."""
-        return np.nan_to_num(asked_of_values(self.sql, domain))
+        try:
+            return np.nan_to_num(asked_of_values(self.sql, domain))
+        except CONDITION_ERRORS as problem:
+            raise UsageError(
+                f"What is to be summed of {named(self.columns)} does not fit: {first_line(problem)}.",
+                f"Ask for counts by it: GROUP BY {self.columns[0]}. Or say what each value counts: "
+                f"SUM(CASE WHEN {self.columns[0]} = '...' THEN 1 ELSE 0 END)",
+            ) from None
 
 
 def asked_of_values(sql: str, domain: SensitiveDomain) -> FloatArray:

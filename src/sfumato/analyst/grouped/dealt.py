@@ -171,14 +171,15 @@ def dealt(release: CountedRelease) -> Dealt:
     """Return how the records were dealt."""
     files = (*release.data_files, *release.groups_files)
     stamps = tuple((str(file.absolute()), file.stat().st_mtime_ns) for file in files if file.is_file())
-    return _read(_Opened(release, stamps))
+    return _read(_Opened(release, release.manifest.buckets, stamps))
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A release as a key of the cache: its files as they are now."""
+    """A release as a key of the cache: what is stated of its groups, and its files as they are now."""
 
     release: CountedRelease = field(compare=False)
+    groups: GroupsPart
     stamps: tuple[tuple[str, int], ...]
 
 

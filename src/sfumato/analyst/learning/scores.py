@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analyst.answer import check_level
 from sfumato.analyst.learning.labels import LabelChannel
 from sfumato.errors import UsageError
 from sfumato.show.plots import error_bars
@@ -41,6 +42,7 @@ class Score:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the two ends of the normal interval."""
+        check_level(level)
         half = NormalDist().inv_cdf((1 + level) / 2) * self.standard_error
         return self.value - half, self.value + half
 

@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from sfumato.analyst.answer import check_level
 from sfumato.analyst.regression.model import Model
 from sfumato.analyst.regression.problem import Target
 from sfumato.analyst.regression.reading import CellSource, StreamSource
@@ -64,6 +65,7 @@ class Fitted:
         """Return the ends of intervals of another level, (coefficients, 2)."""
         if level is None or level == self.level:
             return self.ends
+        check_level(level)
         return replace(self, level=level).ends
 
     def places(self, terms: Sequence[str]) -> IntArray:

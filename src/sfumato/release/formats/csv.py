@@ -112,6 +112,16 @@ class Csv(Format):
             return "TIMESTAMPTZ"
         return SQL_TYPES.get(arrow, "VARCHAR")
 
+    @staticmethod
+    def header(path: Path, size: int) -> list[str]:
+        """Return the first line; nothing if it is longer, or none."""
+        with open(path, "rb") as file:
+            text = file.read(size).decode(errors="replace")
+        try:
+            return next(csv.reader(io.StringIO(text, newline="")), [])
+        except csv.Error:
+            return []
+
 
 FORMAT = Csv
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder, connected, quoted, runs_of_columns
 from sfumato.release.manifest import Manifest
 from sfumato.show.words import share
-from sfumato.values.arrays import BoolArray, CodeArray, IntArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism, SubTable
 
@@ -61,6 +62,19 @@ def rows(release: ReleaseFolder) -> Iterator[Check]:
         return
     for mechanism, lines in zip(mechanisms, counted, strict=True):
         yield from _drawn(release, mechanism, mechanisms, lines)
+    if manifest.response and set(manifest.sensitive) <= set(names) - set(randomized):
+        yield from _impossible_risk(release)
+
+
+def _impossible_risk(release: ReleaseFolder) -> Iterator[Check]:
+    """Yield that no mechanism can keep the limit, where the true values, which are published, tell it."""
+    claim, values = release.manifest.risk_claim, ", ".join(map(quoted, release.manifest.sensitive))
+    with connected(release) as connection:
+        counted = connection.sql(f"SELECT count(*) FROM release GROUP BY {values}").fetchall()
+    most, total = max((n for (n,) in counted), default=0), sum(n for (n,) in counted)
+    if total and not claim.is_possible(Fraction(most, total)):
+        told = f"A value of {' / '.join(release.manifest.sensitive)} has {share(most / total)} of the rows"
+        yield Check("risk limit", "fails", f"{told}: nobody can be held to a smaller belief in it, or fewer hits.")
 
 
 def _count_query(mechanism: Mechanism) -> str:
@@ -90,7 +104,8 @@ def _drawn(
     if outside or not counted:
         return
     cells = sum(table.matrix.outputs for m in mechanisms for table in m.tables)
-    yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells)
+    by_shares = release.manifest.mechanisms[0].kind == "small-domain"
+    yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells, by_shares)
     if least := release.manifest.mechanisms[0].minimum_sub_table:
         smallest = min(sum(of_table.values()) for of_table in observed)
         yield outcome(
@@ -117,14 +132,16 @@ def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[i
     return observed, outside
 
 
-def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], cells: int) -> Check:
+def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], cells: int, by_shares: bool) -> Check:
     """Every value's share of its sub-table must lie between what it gets from no record and what from all.
 
+    Where bounds are `by_shares` of sub-tables, it must not be above what it gets from the share that is its rho1.
     `cells` are the values of all sub-tables of all mechanisms: the false alarm is for all of them together.
     """
     odd, widest = [], 0.0
     for number, (table, of_table) in enumerate(zip(mechanism.tables, observed, strict=True), start=1):
-        least, most, total = table.matrix.least_chance, table.matrix.most_chance, sum(of_table.values())
+        least, total = table.matrix.least_chance, sum(of_table.values())
+        most = _most_by_shares(table) if by_shares else table.matrix.most_chance
         if not total:
             continue
         margin = math.sqrt(math.log(2 * cells / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
@@ -137,8 +154,21 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
         name,
         not odd,
         f"Each value's share is possible under the matrix (within {widest:.2g}; false alarm {FALSE_ALARM:g}).",
-        f"Impossible under the matrix for {', '.join(odd[:5])}: the column was not drawn with it.",
+        f"Impossible under the matrix for {', '.join(odd[:5])}: the column was not drawn with it"
+        f"{', or a value has a larger share of its sub-table than its rho1' if by_shares else ''}.",
     )
+
+
+def _most_by_shares(table: SubTable) -> FloatArray:
+    """Return the largest share that each value of a sub-table can be expected to have of its published rows.
+
+    q + s (p - q), where a value is published for itself with p, for another one with q, and s is its rho1.
+    """
+    if table.matrix.uniform_noise is None:
+        return table.matrix.most_chance
+    shares = np.array([1.0 if bound.rho1 is None else float(bound.rho1) for bound in table.bounds])
+    least = table.matrix.least_chance
+    return np.asarray(least + shares * (table.matrix.most_chance - least))
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------

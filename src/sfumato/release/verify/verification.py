@@ -38,16 +38,25 @@ from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import DataFile, GroupsPart, Manifest
 from sfumato.release.parts import FilePart
+from sfumato.release.readme import readme
 from sfumato.release.signature import PublicKey, read_signature
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.certificate import CERTIFICATE, certificate_checks
 from sfumato.release.verify.order import random_order
+from sfumato.show.formulas import escaped
 from sfumato.show.results import Result
 from sfumato.show.screen import Screen
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.software import software
 
 SHOWN = 5
+MOST_QUOTED = 100
+"""Letters of a line that is not as it should be."""
+QUOTING = 4
+"""Bytes of a header for each of its names' own, at most: quotes are around them, and twice for those inside."""
+SEALED = (f"checksum of {README_NAME}", "manifest")
+"""Checks, by the beginning of their names, that tell that the README was written with the manifest."""
 SIGNATURE = "signature"
 SECRET_KEY = "secret key"
 """The check that a release from a test seed fails, and may fail."""
@@ -115,6 +124,7 @@ def verify(
     manifest = release.manifest
     hiding = buckets if manifest.in_buckets else drawn
     checks = [*as_published(release), *signature_checks(release, signer), *stated_checks(manifest)]
+    checks += as_told(release) if _hold(checks, SEALED) else ()
     if _hold(checks, ("checksum of", "matrix")):
         for look in (hiding.rows, carried):
             try:
@@ -151,13 +161,13 @@ def stated_checks(manifest: Manifest) -> Iterator[Check]:
         return
     yield from _matrices(stated.mechanisms)
     try:
-        claim = manifest.claim
+        of_claim = list(manifest.claim.checks(stated))
     except UNREADABLE as problem:
         told = problem.message if isinstance(problem, UsageError) else f"The limit cannot be read: {problem}."
         of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
         yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
-        yield from claim.checks(stated)
+        yield from of_claim
     yield from _epsilons(manifest, stated.mechanisms)
     how = "Dealt by" if manifest.in_buckets else "Drawn from"
     secret = manifest.status == "release"
@@ -195,6 +205,11 @@ def _published(manifest: Manifest) -> Published:
     """Return what is stated, with the keys that contradict others whatever is claimed."""
     fits = {
         "treatments": _treatments_fit(manifest),
+        "observed_domains": all(
+            (observed_domain(part.name) in manifest.computed_from_table) == (part.name in manifest.observed_domains)
+            for parts in (manifest.only_in_buckets, *(mechanism.domain for mechanism in manifest.mechanisms))
+            for part in parts
+        ),
         "from_table": manifest.from_table == bool(manifest.computed_from_table),
         "columns": not manifest.in_buckets or _buckets_are_last(manifest),
     }
@@ -328,14 +343,39 @@ def _seal(release: ReleaseFolder) -> Iterator[Check]:
     """The README seals the manifest: neither can change alone."""
     path = release.folder / README_NAME
     if path.is_file() and not _is_too_large(path):
-        text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
-        seal = manifest_seal(text, release.manifest.readme_sha256)
         yield outcome(
             "manifest",
-            seal in path.read_text(encoding="utf-8", errors="replace"),
+            _seal_of(release) in path.read_text(encoding="utf-8", errors="replace"),
             "It is the one that the README was written with.",
             "It is not the one that the README was written with: one of the two was changed.",
         )
+
+
+def _seal_of(release: ReleaseFolder) -> str:
+    text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
+    return manifest_seal(text, release.manifest.readme_sha256)
+
+
+def as_told(release: ReleaseFolder) -> Iterator[Check]:
+    """Yield where the README says something else than this software writes of such a manifest.
+
+    People read the README: one that promises more than the matrices keep could be sealed as well as an honest one.
+    """
+    try:
+        due = [*f"{readme(release.manifest)}\n".splitlines(), _seal_of(release)]
+    except UNREADABLE:
+        return  # of such a manifest nothing can be written, which is told by the check of what it states
+    found = (release.folder / README_NAME).read_text(encoding="utf-8", errors="replace").splitlines()
+    if found == due:
+        return
+    number = next((k for k, (one, other) in enumerate(zip(found, due, strict=False)) if one != other), len(due))
+    line = f"Line {number + 1:,} is {repr(found[number][:MOST_QUOTED]) if number < len(found) else 'missing'}"
+    by = release.manifest.software
+    if by == software():
+        yield Check(README_NAME, "fails", f"{line}, which does not follow from the manifest.")
+    else:
+        told = f"{line}, which {software()} would not write; it was written by {by!r}, which may have other words."
+        yield Check(README_NAME, "not checked", told)
 
 
 # --- who signed them --------------------------------------------------------------------------------------------------
@@ -380,6 +420,7 @@ class _Columns:
 def carried(release: ReleaseFolder) -> Iterator[Check]:
     """Check the types of files that tell them, and their metadata, which must hold nothing of the source."""
     manifest, form = release.manifest, FORMATS[release.manifest.data.format]
+    yield from _headers(release, form)
     if not form.tells:
         return
     (data, files), *others = _tables(release)
@@ -389,6 +430,24 @@ def carried(release: ReleaseFolder) -> Iterator[Check]:
         fit = partial(buckets.types_fit, domain=manifest.domain)
         columns = _Columns(form, buckets.bucket_columns(manifest.buckets), fit)
         yield from _carried_by(groups, files, f" of {groups.file}", columns)
+
+
+def _headers(release: ReleaseFolder, form: type[Format]) -> Iterator[Check]:
+    """Check that files of text name the columns as stated: by other names another column would be asked for."""
+    manifest = release.manifest
+    named = [release.column_names, *([buckets.bucket_columns(manifest.buckets)] if manifest.in_buckets else [])]
+    for names, (table, files) in zip(named, _tables(release), strict=True):
+        due = [escaped(name) if manifest.data.escaped else name for name in names]
+        size = QUOTING * sum(len(name.encode()) + 1 for name in due)
+        found = [header for path in files if (header := form.header(path, size)) is not None]
+        other = [str(header)[:MOST_QUOTED] for header in found if header != due]
+        if found:
+            yield outcome(
+                f"header of {table.file}",
+                not other,
+                "It names the columns as stated.",
+                f"It begins with {', '.join(other)}, and not with the names of the columns as stated.",
+            )
 
 
 def _carried_by(table: DataFile | GroupsPart, files: Sequence[Path], of: str, due: _Columns) -> Iterator[Check]:

@@ -49,6 +49,8 @@ OPERATORS = {
 COMPARED = {"is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">"}
 WITHOUT_VALUE = {"missing": "IS NULL", "known": "IS NOT NULL"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
+LONGEST_NUMBER = 30
+"""Letters of a number of percent: Python reads none with thousands of digits."""
 PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 INSIDE, UP_TO_WHOLE, FROM_HALF = "above 0 and below 100", "above 0 and at most 100", "at least 50 and below 100"
 LIMITS: dict[str, Callable[[Fraction], bool]] = {
@@ -219,8 +221,8 @@ def _changed(name: str, value: Any, usual: Any) -> tuple[tuple[str, Any], ...]:
 def _part(text: str, what: str, limits: str = INSIDE) -> float:
     """Return percents as a part of one, the nearest number to it; raise unless they lie within limits."""
     plain = text.strip().removesuffix("%").strip()
-    if not NUMBER.fullmatch(plain):
-        raise UsageError(f"{what} must be a number of percent, not {text!r}.", "E.g. 95.")
+    if len(plain) > LONGEST_NUMBER or not NUMBER.fullmatch(plain):
+        raise UsageError(f"{what} must be a number of percent, not {text[:LONGEST_NUMBER]!r}.", "E.g. 95.")
     percents = Fraction(plain)
     if not LIMITS[limits](percents):
         raise UsageError(f"{what} must be {limits} percent, not {text}.", "5% is 5, not 0.05.")

@@ -137,9 +137,10 @@ def _page(
 def preview(request: Request) -> Response:
     """Show how one column would be published, while its fields change; nothing is kept."""
     desk, sent = desk_of(request), form(request)
-    number = next((int(name.split(".")[0]) for name in sent if name.split(".")[0].isdecimal()), 0)
     rules = _rules(desk)
     _check_listed(sent, list(rules))
+    places = {str(number): number for number in range(len(rules))}
+    number = next((places[first] for name in sent if (first := name.split(".")[0]) in places), 0)
     name, rule = [*rules.items()][number]
     view = _view(desk, name)
     try:

@@ -28,6 +28,8 @@ ENTER = "/enter"
 """Where a token is exchanged for a cookie."""
 MOST_BYTES = 64 << 20
 """Of what a request may bring: small tables can be dropped on the page."""
+MOST_OF_FORM, MOST_FIELDS = 16 << 20, 500_000
+"""Bytes and fields of a form: to take apart as many as there is room for would take gigabytes, and a minute."""
 FORM = "application/x-www-form-urlencoded"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 CHANGING = ("POST",)
@@ -148,7 +150,11 @@ class Guard:
             return
         headers = Headers(scope=scope)
         is_form = headers.get("content-type", "").split(";")[0] == FORM
-        form = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True) if is_form else []
+        form = _fields(body) if is_form else []
+        if form is None:
+            too_much = f"At most {MOST_FIELDS:,} fields of {MOST_OF_FORM >> 20} MB together can be sent."
+            await PlainTextResponse(too_much, 413)(scope, receive, send)
+            return
         given = headers.get(CSRF_HEADER) or dict(form).get(CSRF_FIELD, "")
         if not _equal(given, self.keys.csrf):
             await _forbidden("the change has no valid token of a page of this server. Load the page again")(
@@ -191,6 +197,13 @@ async def _body(receive: Receive) -> bytes | None:
             return None
         if not message.get("more_body"):
             return bytes(found)
+
+
+def _fields(body: bytes) -> list[tuple[str, str]] | None:
+    """Return the fields of a form; None if it is too much."""
+    if len(body) > MOST_OF_FORM or body.count(b"&") >= MOST_FIELDS:
+        return None
+    return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
 
 
 def _replayed(body: bytes) -> Receive:
