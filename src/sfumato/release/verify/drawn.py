@@ -104,7 +104,7 @@ def _drawn(
     if outside or not counted:
         return
     cells = sum(table.matrix.outputs for m in mechanisms for table in m.tables)
-    by_shares = release.manifest.mechanisms[0].kind == "small-domain"
+    by_shares = release.manifest.mechanisms[0].rho1 is not None  # which sub-tables are made for
     yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells, by_shares)
     if least := release.manifest.mechanisms[0].minimum_sub_table:
         smallest = min(sum(of_table.values()) for of_table in observed)
