@@ -93,6 +93,18 @@ def test_of_randomized_values(change: Callable[[dict[str, Any]], None], key: str
     assert key in wrong(release, change)
 
 
+@pytest.mark.parametrize("gamma", ["0", "1/2"])
+def test_a_gamma_that_no_noise_keeps(gamma: str, tmp_path: Path) -> None:
+    roles = ROLES | {"disease": f"sensitive; {DECLARED}"}
+    release = made(tmp_path / "r", "gamma = 3", "uniform", roles)
+    raw = release.manifest.model_dump()
+    raw["mechanisms"][0]["sub_tables"][0]["bounds"][0]["gamma"] = gamma
+    changed = sealed(Manifest.model_validate(raw), release.folder)
+    assert not changed.verify().holds
+    with pytest.raises(ReleaseError, match="a gamma of"):
+        list(changed.manifest.mechanism_values)
+
+
 def test_of_groups(tmp_path: Path) -> None:
     release = made(tmp_path / "r", "l = 2", "anatomy", GROUPED)
     assert "second_release" in wrong(release, second)

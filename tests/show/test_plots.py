@@ -20,6 +20,7 @@ from sfumato.errors import UsageError
 from sfumato.show.layout import COLOURS
 from sfumato.show.pictures import PICTURES, Picture
 from sfumato.show.plots import SHAPES, error_bars, subtitle_of
+from sfumato.show.terminal import printable
 
 INF = math.inf
 DIAGNOSES = [
@@ -371,6 +372,22 @@ def test_anything_may_have_any_name(name: str) -> None:
     assert {name, f"c: {name}, {name}"} <= shown(error_bars(table, by, name, name, 0.95))
     without = answer([name], [(name, 1.0, None, None), ("x", 2.0, None, None)])
     assert name in shown(drawn(with_figures([name], {name: without}), [name]))
+
+
+UNSEEN = ["\x00", "\x1b]0;title\x07", "\x9b31m", "\u2028", "\u202e", "\ufffe", "\uffff"]
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+def test_what_no_drawing_can_hold_is_drawn_as_a_code(unseen: str) -> None:
+    """The library ends the process where a text holds what XML cannot: lines, colours, panels and titles have texts."""
+    name = f"a{unseen}b"
+    by = ["b", name, "c"]
+    table = with_figures(by, {name: counts(by, crossed([name, "x", "y"], [name, "F"], [name, "d"]))})
+    spec = error_bars(table, by, name, name, 0.95)
+    drawing = PICTURES[".svg"](spec).decode()
+    ElementTree.fromstring(drawing)
+    assert unseen not in drawing
+    assert f"a{printable(unseen)[:3]}" in drawing
 
 
 def test_long_labels_are_broken_and_centred_on_their_line() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.show.files import by_suffix, new_file
+from sfumato.show.terminal import printable
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +45,21 @@ def _converter() -> Any:
 
 
 def svg(spec: dict[str, Any]) -> str:
-    return _converter().vegalite_to_svg(spec, allowed_base_urls=[])  # type: ignore[no-any-return]
+    return _converter().vegalite_to_svg(_printable(spec), allowed_base_urls=[])  # type: ignore[no-any-return]
+
+
+def by_place(labels: Sequence[Any]) -> str:
+    """Return the expression for the labels of an axis whose values are their places: texts that may hold anything."""
+    return f"{json.dumps(_printable(labels))}[datum.value]"
+
+
+def _printable(part: Any) -> Any:
+    """Return a specification with codes in place of characters that no SVG can hold: these end the process."""
+    if isinstance(part, dict):
+        return {_printable(key): _printable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_printable(value) for value in part]
+    return printable(part) if isinstance(part, str) else part
 
 
 def _html(spec: dict[str, Any]) -> bytes:

@@ -13,7 +13,6 @@ with a single font comes out the same byte for byte.
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 from sfumato.errors import UsageError
 from sfumato.show.files import rows_of
 from sfumato.show.layout import COLOURS, LETTER, Layout, Mark, Scale, beside, label_lines, layout_of, percent, plain
+from sfumato.show.pictures import by_place
 
 MOST_ROWS = 200
 DRAWN = ("figure", "estimate", "lower", "upper")  # what is drawn of a row; its other columns say where
@@ -185,7 +185,7 @@ def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: boo
     axis = {
         "title": plain(", ".join(picture.by_lines)) if is_left and is_top else None,
         "titleAngle": 0, "titleAlign": "right", "titleBaseline": "bottom", "titleX": -8, "titleY": ABOVE,
-        "labels": is_left, "labelExpr": f"{json.dumps(labels)}[datum.value]",
+        "labels": is_left, "labelExpr": by_place(labels),
         "labelOffset": _raised(labels), "labelPadding": 8,
         "ticks": False, "domain": False, "tickBand": "extent" if picture.colours else "center", "grid": True,
     }  # fmt: skip
@@ -195,7 +195,7 @@ def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: boo
     size = len(picture.colours)
     legend = {
         "title": plain(picture.by_colour),
-        "labelExpr": f"{json.dumps([plain(colour) for colour in picture.colours])}[datum.value]",
+        "labelExpr": by_place([plain(colour) for colour in picture.colours]),
         "columns": max(1, picture.letters // (max(map(len, picture.colours)) + 6)),
     }
     return {

@@ -19,7 +19,7 @@ NARROWEST, WIDEST, ELSEWHERE = 80, 120, 110
 """The width of lines: that of the terminal within these two; the third where there is none, as in a file."""
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 _LABELS = "Promise|Attacker|Not covered|Cost|Strength|Asked for|Two releases|Not measured|Not given"
 _CARD = re.compile(rf"((?:{_LABELS}) +)(?=\S)")

@@ -205,6 +205,8 @@ def bound_keys(bound: Bound) -> dict[str, str | None]:
 def read_bound(raw: dict[str, Any]) -> Bound:
     """Return what `bound_keys` gave."""
     gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
+    if gamma is not None and gamma < 1:
+        raise ValueError(f"a gamma of {gamma}, where no noise keeps one below 1")
     return Bound(gamma, rho1, rho2, raw["given"])
 
 

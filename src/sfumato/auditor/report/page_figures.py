@@ -6,12 +6,12 @@ by colour alone: marks differ in shape, heat maps have numbers beside them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sfumato.show.layout import plain
+from sfumato.show.pictures import by_place
 from sfumato.show.plots import FONT
 
 INK, QUIET, FAINT = "#222222", "#595959", "#DDDDDD"
@@ -232,13 +232,12 @@ def _percent(p: float) -> str:
 
 
 def _nominal(field: str, labels: Sequence[str], title: str | None, **axis: Any) -> dict[str, Any]:
-    told = f"{json.dumps(list(labels))}[datum.value]"
     return {
         "field": field,
         "type": "nominal",
         "sort": None,
         "scale": {"type": "band", "domain": list(range(len(labels)))},
-        "axis": {"title": title, "labelExpr": told, "ticks": False, "domain": False, **axis},
+        "axis": {"title": title, "labelExpr": by_place(labels), "ticks": False, "domain": False, **axis},
     }
 
 
