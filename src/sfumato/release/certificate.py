@@ -22,9 +22,9 @@ from pydantic import Field
 from sfumato.claims.claim import Guarantee
 from sfumato.errors import UsageError
 from sfumato.release.alone import Alone
-from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256
+from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256, first_mistake, read_part
 from sfumato.release.manifest import Manifest, Rational
-from sfumato.release.parts import Part, first_mistake, read_part, schema_of
+from sfumato.release.parts import Part, schema_of
 from sfumato.values.bound import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.formats import FORMATS
 from sfumato.release.formats.parquet import check_room, without_wildcards
 from sfumato.release.manifest import Column, DomainPart, Manifest
-from sfumato.release.parts import FilePart, first_mistake, read_part
+from sfumato.release.parts import FilePart, Part
 from sfumato.show.formulas import MARK
 from sfumato.values.attributes import Domain
 from sfumato.values.mechanism import BETWEEN
@@ -39,6 +41,8 @@ OWN_NAMES = (MANIFEST_NAME, README_NAME, SIGNATURE_NAME)
 LARGEST_MANIFEST = 1 << 29
 """Bytes: a dense matrix of 4,000 values takes 400 million."""
 LARGEST_README = 1 << 26
+MOST_TOLD, MOST_MISTAKES = 100, 1000
+"""Letters of a name in a message; mistakes among which the first is looked for."""
 LONGEST_NAME = 255
 """Bytes of a file's name: systems raise errors of their own where one is longer."""
 
@@ -148,6 +152,25 @@ def read_manifest(folder: Path) -> Manifest:
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
     _refuse_links(folder, _listed(folder, manifest))
     return manifest
+
+
+Document = TypeVar("Document", bound=Part)
+
+
+def read_part(kind: type[Document], text: str) -> Document:
+    """Return a part of JSON, read once: pydantic's own reading gives each mistake a copy of what it is in."""
+    return kind.model_validate(from_json(text))
+
+
+def first_mistake(problem: Exception) -> str:
+    """Return what is wrong with a part; of several mistakes the place of the first, and what it is."""
+    if not isinstance(problem, ValidationError):
+        return str(problem)
+    if problem.error_count() > MOST_MISTAKES:
+        return f"{problem.error_count():,} mistakes"
+    first = problem.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(name)[:MOST_TOLD] for name in first["loc"]) or "the file"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _refuse_links(folder: Path, paths: Iterable[Path]) -> None:

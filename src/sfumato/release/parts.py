@@ -14,15 +14,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
-from pydantic_core import CoreSchema, from_json
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 DATA_FOLDER = "data"
 GROUPS_FOLDER = "groups"
-MOST_TOLD, MOST_MISTAKES = 100, 1000
-"""Letters of a name in a message; mistakes among which the first is looked for."""
 
 
 def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
@@ -34,13 +32,12 @@ def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 class Part(BaseModel):
-    """A part of the manifest; unknown keys are errors.
+    """A part of the manifest; unknown keys are errors, and of each list the first mistake is.
 
-    Only the first mistake of an object and of a list is found: a file with a million of them would take gigabytes. That
-    is why unknown keys are taken before they are refused.
+    A file with a million mistakes would take gigabytes.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -50,31 +47,6 @@ class Part(BaseModel):
             if part.get("type") in ("list", "tuple"):
                 part["fail_fast"] = True
         return schema
-
-    @model_validator(mode="after")
-    def _has_no_other_key(self) -> Self:
-        if self.model_extra:
-            raise ValueError(f"{next(iter(self.model_extra))[:MOST_TOLD]!r} is no key of it")
-        return self
-
-
-Document = TypeVar("Document", bound=Part)
-
-
-def read_part(kind: type[Document], text: str) -> Document:
-    """Return a part of JSON, read once: pydantic's own reading gives each mistake a copy of what it is in."""
-    return kind.model_validate(from_json(text))
-
-
-def first_mistake(problem: Exception) -> str:
-    """Return what is wrong with a part; of several mistakes the place of the first, and what it is."""
-    if not isinstance(problem, ValidationError):
-        return str(problem)
-    if problem.error_count() > MOST_MISTAKES:
-        return f"{problem.error_count():,} mistakes"
-    first = problem.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(name)[:MOST_TOLD] for name in first["loc"]) or "the file"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def schema_of(model: type[BaseModel], title: str) -> str:
