@@ -114,6 +114,20 @@ def test_tests_and_comparisons(release: sf.Release) -> None:
         model.compare(release.regress("diagnosis == 'HIV' ~ sex"))
 
 
+def test_whether_the_model_is_right(release: sf.Release) -> None:
+    """Figures of the groups are those of the rows; each way to fit has its own test, and a refusal says what to do."""
+    model, forward = release.regress(FORMULA), release.regress(FORMULA, method="likelihood")
+    groups = model.residuals(groups=5)
+    assert groups.to_arrow().num_rows == 5
+    assert (np.diff(groups.fitted) > 0).all()
+    assert np.abs(groups.deviations).max() < 4.5  # the model is right: 7 in a million of each group are beyond
+    assert repr(groups).startswith("FittedGroups(5 groups)\n")
+    assert (model.specification().name, forward.specification().name) == ("Hausman", "Pearson")
+    with pytest.raises(UsageError, match="There is no likelihood") as refused:
+        release.regress("age ~ diagnosis", "linear").specification()
+    assert "Look at `residuals()`" in str(refused.value)
+
+
 def test_offsets_and_weights_are_as_with_true_data(tmp_path: Path) -> None:
     """A rate by an offset of the logarithm; weighted rows count as often as they weigh."""
     release = release_of("uniform", tmp_path, people(400))

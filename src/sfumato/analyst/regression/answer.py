@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.analyst.regression.comparison import Test
+from sfumato.analyst.regression.diagnostics import FittedGroups, fit_by_cells, hausman, residuals_by_fitted
 from sfumato.analyst.regression.families import Family, Linear, Multinomial, Poisson
 from sfumato.analyst.regression.fitted import Fitted
 from sfumato.analyst.regression.questions import Compared, EffectsTable, compared, effects, p_values, tested
@@ -59,6 +60,14 @@ class Regression(Fitted, Drawn):
     def compare(self, other: Regression) -> Compared:
         """Return which of two models of the same outcome fits better, by information criteria."""
         return compared(self, other)
+
+    def specification(self) -> Test:
+        """Return the test that the model is right: of a likelihood fit by its cells, else against the likelihood's."""
+        return fit_by_cells(self.fit) if self.fit.method == "likelihood" else hausman(self.fit)
+
+    def residuals(self, groups: int = 10) -> FittedGroups:
+        """Return corrected and fitted mean outcomes of rows in groups of like fitted means."""
+        return residuals_by_fitted(self.fit, groups)
 
     # --- for people and programs --------------------------------------------------------------------------------------
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.analyst.regression.blocks import Block
 from sfumato.analyst.regression.comparison import Test, chi_square
@@ -15,7 +17,9 @@ from sfumato.analyst.regression.likelihood import best_maximum, posterior_residu
 from sfumato.analyst.regression.result import Fit
 from sfumato.analyst.regression.solution import Solution
 from sfumato.errors import UsageError
+from sfumato.show.results import Result
 from sfumato.values.arrays import FloatArray
+from sfumato.values.text import table
 
 AGREE = 1e-9
 """Of a variance: below it two estimates are the same but for rounding."""
@@ -30,7 +34,7 @@ def hausman(fit: Fit) -> Test:
     is nothing to test: 0 degrees of freedom.
     """
     solution = solution_of(fit)
-    require_likelihood(solution.equations)
+    require_likelihood(solution.equations, "Look at `residuals()`, or compare with a larger model.")
     beta, at = best_maximum(solution)
     forward = np.asarray(np.linalg.inv(at.observed), dtype=np.float64)
     d = solution.best.beta - beta
@@ -73,13 +77,24 @@ def fit_by_cells(fit: Fit) -> Test:
     return chi_square("Pearson", total, patterns * (block.shape[1] - 1) - fit.coefficients.size)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedGroups:
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedGroups(Result):
     """Rows in groups of like fitted means: corrected mean outcomes, fitted ones, and how many deviations apart."""
 
     fitted: FloatArray  # (groups,)
     corrected: FloatArray  # (groups,)
     deviations: FloatArray  # (groups,)
+
+    def to_arrow(self) -> Any:
+        """Return a row for each group, from the lowest fitted mean to the highest."""
+        return pa.table(vars(self))
+
+    def __repr__(self) -> str:
+        figures = [
+            [f"{mean:.4g}", f"{seen:.4g}", f"{d:+.1f}"] for mean, seen, d in zip(*vars(self).values(), strict=True)
+        ]
+        told = table(list(vars(self)), figures, [True] * 3)
+        return f"FittedGroups({self.fitted.size} groups)\n{told}"
 
 
 def residuals_by_fitted(fit: Fit, groups: int = 10) -> FittedGroups:

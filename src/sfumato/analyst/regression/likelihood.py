@@ -134,11 +134,11 @@ def _risen(equations: Equations, beta: FloatArray, at: Forward, step: FloatArray
     return beta, at
 
 
-def require_likelihood(equations: Equations) -> None:
+def require_likelihood(equations: Equations, instead: str = INSTEAD) -> None:
     """Raise UsageError where the likelihood would need a model of what the formula says nothing about."""
     why = _why_not(equations)
     if why:
-        raise UsageError(f"There is no likelihood of {why}.", INSTEAD)
+        raise UsageError(f"There is no likelihood of {why}.", instead)
 
 
 def _why_not(equations: Equations) -> str:
