@@ -38,7 +38,8 @@ EACH_STEP = Suite(
 )
 PRIVATE_FILES = Suite(
     "private-files",
-    "the same at each call of commands that write a private file: key, plan, init, audit, report",
+    "faults at each call on a file of commands that write a private one (key, plan, init, audit, report): killed, half "
+    "a write, disk full or broken, not allowed, too many files, interrupted",
     "the file is whole and its owner's alone, or absent; no original value is left in others; the next run works",
     "pytest -m slow tests/faults/test_injected.py -k private_files",
 )
