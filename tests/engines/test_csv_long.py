@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from sfumato.engines.embedded import csv_lines
 from sfumato.errors import TableError
 from tests.conftest import make_policy
 from tests.engines.tools import released
@@ -45,3 +50,41 @@ def test_line_breaks_do_not_hide_a_long_text(tmp_path: Path) -> None:
 def test_a_long_row_among_quoted_ones_is_told_as_that(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="line 32: the row has more than 1,048,576 bytes"):
         released(with_long(tmp_path, 2_100_000, '"'), make_policy(POLICY), folder=tmp_path / "r")
+
+
+PIECE = b"y" * (1 << 20)
+ENDLESS = {
+    "a value": (b"x,s\nv,a\n", b",a\n"),
+    "a quoted value": (b'x,s\nv,a\n"', b'",a\n'),
+    "a name": (b"x,", b"\nv,a\n"),
+}
+"""What is before and behind 200 MB without a line end."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell what a process takes")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("where", ENDLESS)
+def test_a_line_that_no_table_has_is_never_whole_in_memory(where: str, packed: bool, tmp_path: Path) -> None:
+    before, behind = ENDLESS[where]
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    opened = partial(gzip.open, compresslevel=1) if packed else open
+    with opened(path, "wb") as file:  # type: ignore[operator]
+        file.write(before)
+        for _ in range(200):
+            file.write(PIECE)
+        file.write(behind)
+    asks = f"from sfumato.engines.embedded.sources import open_source\nlist(open_source({str(path)!r}).batches(['s']))"
+    done = subprocess.run([sys.executable, "-c", MEASURED.format(asks)], capture_output=True, text=True, check=False)
+    line = before.count(b"\n") + 1
+    assert f"line {line}: it has more than {csv_lines.LONGEST_LINE:,} characters" in done.stderr
+    assert int(done.stdout) < 400 << 10
+
+
+MEASURED = """
+import re
+from pathlib import Path
+try:
+    exec({!r})
+finally:
+    print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""

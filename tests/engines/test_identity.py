@@ -120,6 +120,22 @@ def test_a_person_without_a_name_is_an_error(repeated: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("as_dictionary", [False, True])
+@pytest.mark.parametrize("repeated", ["error", "keep-one"])
+def test_what_is_no_number_names_no_person(repeated: str, as_dictionary: bool, tmp_path: Path) -> None:
+    numbers = pa.array([1.0, 2.0, float("nan"), float("nan")])  # not two rows of one person
+    table = pa.table({"person": numbers, "disease": ["flu", "gout", "flu", "gout"]})
+    if as_dictionary:
+        table = table.set_column(0, "person", numbers.dictionary_encode())
+    policy = make_policy(
+        {"person": "identifier", "disease": "sensitive"},
+        extra=f'person = {{ column = "person", repeated = "{repeated}" }}',
+    )
+    with pytest.raises(TableError, match="'person' is missing in row 3"):
+        released(table, policy, folder=tmp_path / "r")
+    assert not list(tmp_path.iterdir())
+
+
 # --- record keys --------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
+from sfumato.show.reading import read_csv
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 
 MOST_SHARES = 20_000_000  # signatures times values of a prior that is held in memory
@@ -59,9 +60,8 @@ def knowledge(evidence: Evidence, names: Sequence[str] = (), path: Path | None =
 def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the attribute set of a prior's file: its columns but `value` and `probability`."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header = next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        header = next(read_csv(path), [])
+    except (OSError, ValueError, csv.Error) as problem:
         raise UsageError(
             f"The prior {str(path)!r} cannot be read: {problem}.", "Give a CSV file in UTF-8, with a header."
         ) from None

@@ -30,7 +30,7 @@ import pyarrow as pa
 from sfumato.errors import TableError, no_more_threads
 from sfumato.release.formats import FormatName
 from sfumato.values.arrays import CodeArray, IntArray, Progress, WordArray
-from sfumato.values.arrow import first_null
+from sfumato.values.arrow import first_null, nan_as_null
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
 from sfumato.values.mechanism import Mechanism, set_columns
@@ -122,7 +122,8 @@ _END = object()
 
 
 def key_bytes(column: Any, name: str, position: int) -> list[bytes]:
-    """Return each identifier as bytes; 7 and "7" are the same one. A missing one is an error."""
+    """Return each identifier as bytes; 7 and "7" are the same one. A missing one, as NaN is, is an error."""
+    column = nan_as_null(column)
     if column.null_count:
         raise missing_identifier(name, position + first_null(column) + 1)
     return [str(value).encode() for value in column.to_pylist()]

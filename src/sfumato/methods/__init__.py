@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.subset.method import Subset
 from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
+from sfumato.show.reading import read_text
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement
@@ -59,8 +59,6 @@ def plan(profile: Profile, method: Method, requirement: Requirement, *, key: Sec
     return method.plan(profile, requirement, key=key)
 
 
-MOST_BYTES = 1 << 30
-"""Of a plan file: one of ten million values has less."""
 UNREADABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading the content of a file can raise that holds anything at all."""
 
@@ -72,9 +70,7 @@ def load_plan(path: str | Path) -> Plan:
     the policy is derived when it is published.
     """
     try:
-        if os.stat(path).st_size > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        raw: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        raw: dict[str, Any] = json.loads(read_text(path))
         if raw["plan_version"] != PLAN_VERSION:
             raise ValueError(f"it has version {raw['plan_version']}")
         if raw["plan_hash"] != content_hash({key: value for key, value in raw.items() if key != "plan_hash"}):

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError
+from sfumato.show.reading import read_csv
 from sfumato.values.arrays import FloatArray
 
 CodeArray = npt.NDArray[np.intp]
@@ -115,12 +116,10 @@ def read_hierarchy(path: Path, name: str, values: Iterable[str], separator: str 
     """Read a hierarchy for an axis with these values: a CSV file without a header, one line for each value.
 
     The first column is the value, the next ones what it becomes, level by level. Lines of other values are left out.
-    A byte-order mark, as spreadsheets write it, is no part of the first value.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [tuple(line) for line in csv.reader(file, delimiter=separator) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        lines = [tuple(line) for line in read_csv(path, separator) if line]
+    except (OSError, ValueError, csv.Error) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is no text of lines in UTF-8"
         raise PolicyError(
             f"The hierarchy {str(path)!r} of {name!r} cannot be read: {reason}.",

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model
 from sfumato.claims.claim import Claim
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.plan import Figures, Plan
+from sfumato.show.reading import read_csv
 from sfumato.values.arrays import Assurance
 from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.computed import Facts
@@ -46,8 +47,7 @@ def between(number: float | str, name: str, *, strictly: bool) -> Fraction:
 def csv_lines(path: Path, what: str) -> list[list[str]]:
     """Return the lines of a CSV file that an option names; `what`: who is looked for in the policy's folder."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(csv.reader(file, strict=True))
+        return list(read_csv(path, strict=True))
     except FileNotFoundError:
         raise PolicyError(f"There is no file {str(path)!r}.", f"{what} looked for in the policy's folder.") from None
     except (OSError, ValueError, csv.Error) as problem:

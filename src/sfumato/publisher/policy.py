@@ -30,6 +30,7 @@ from sfumato.publisher.policy_rules import (
     RequirementRule,
     ValueRule,
 )
+from sfumato.show.reading import read_text
 from sfumato.values.attributes import Schema
 from sfumato.values.requirement import Requirement, Requirements, RiskLimit
 from sfumato.values.section import InputRule, Section
@@ -218,13 +219,13 @@ class Policy(Section):
                 "Give a policy, a file in TOML; the table comes first: sfumato plan TABLE POLICY",
             )
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_text(path)
         except FileNotFoundError:
             raise PolicyError(
                 f"There is no policy file {str(path)!r}.",
                 near_file(path) or "Make one: sfumato init TABLE -o policy.toml.",
             ) from None
-        except (OSError, UnicodeDecodeError) as problem:
+        except (OSError, ValueError) as problem:
             raise PolicyError(
                 f"The policy file {str(path)!r} cannot be read: {problem}.",
                 "A policy is a file of text, in TOML and UTF-8: sfumato init TABLE -o policy.toml makes one.",

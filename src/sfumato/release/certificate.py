@@ -25,6 +25,7 @@ from sfumato.release.alone import Alone
 from sfumato.release.folder import MANIFEST_NAME, ReleaseFolder, file_sha256, first_mistake, read_part
 from sfumato.release.manifest import Manifest, Rational
 from sfumato.release.parts import Part, schema_of
+from sfumato.show.reading import read_text
 from sfumato.values.bound import strictest_gamma
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -137,7 +138,7 @@ def load_certificate(path: str | Path) -> Certificate:
     """Read a certificate."""
     hint = "Make one with `sfumato report ... --certificate FILE`."
     try:
-        return read_part(Certificate, Path(path).read_text(encoding="utf-8"))
+        return read_part(Certificate, read_text(path))
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"The certificate {str(path)!r} cannot be read: {problem}.", hint) from None
     except ValueError as problem:

@@ -72,6 +72,13 @@ def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
     return np.equal(valid, 0)
 
 
+def nan_as_null(column: Any) -> Any:
+    """Return a column in which NaN is missing."""
+    if pa.types.is_dictionary(column.type) and pa.types.is_floating(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+
+
 def first_null(column: Any) -> int:
     """Return the first row that is null; there must be one."""
     nulls = nulls_of(column)

@@ -33,6 +33,7 @@ from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
 from sfumato.show.private import write_new
+from sfumato.show.reading import read_text
 from sfumato.values.software import software
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def check_table(table: Table, release: Release) -> None:
 def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:
     wrong = f"{str(path)!r} is not the record of {of}"
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path))
     except (OSError, ValueError) as problem:
         raise UsageError(f"{wrong}: {problem}.", f"Make one with `sfumato {command}`.") from None
     if not isinstance(record, dict):

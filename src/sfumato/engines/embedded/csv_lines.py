@@ -24,6 +24,8 @@ STRETCH = 1 << 23
 """Bytes that make a batch."""
 PIECE = 1 << 19
 """Bytes that are searched at a time: they should stay in the processor's cache."""
+LONGEST_LINE = 1 << 24
+"""Bytes of a line: a file that has longer ones is no table, and would be held in memory many times over."""
 
 LINE_END = ord("\n")
 
@@ -98,6 +100,8 @@ class _Cutter:
             return b""
         last = self._room.find(b"\n", stop - before - 1, end)
         while last < 0:
+            if end > STRETCH + LONGEST_LINE:
+                raise pa.ArrowInvalid(f"a line has more than {LONGEST_LINE:,} bytes")
             got = self._read(before + end, end, PIECE)
             if not got:
                 self._room[end : end + 1] = b"\n"

@@ -37,8 +37,7 @@ WIDE = "\0"
 """Between the names of a run of columns that is read as one: no column that is published has it in its name."""
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
-
-LONGEST_FIELD = 1 << 30
+LONGEST_FIELD = csv_lines.LONGEST_LINE
 DAMAGED = "Export or copy the file again."
 
 
@@ -59,7 +58,7 @@ class CsvSource:
         """Return the column names and the number of lines that they take (a quoted name may hold a line break)."""
         try:
             with self._text() as lines:
-                reader = csv.reader(lines, delimiter=self.rule.delimiter)
+                reader = csv.reader(self._short(lines), delimiter=self.rule.delimiter)
                 header = next(reader, None)
         except UnicodeDecodeError:
             raise self._not_utf8() from None
@@ -108,6 +107,19 @@ class CsvSource:
 
     def _text(self) -> TextIO:
         return io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="")
+
+    def _short(self, lines: TextIO) -> Iterator[str]:
+        """Yield the lines of the file; raise at one that is too long, before the whole of it is in memory."""
+        for number in itertools.count(1):
+            line = lines.readline(LONGEST_FIELD)
+            if len(line) == LONGEST_FIELD and not line.endswith(("\n", "\r")):
+                raise TableError(
+                    f"{self.description!r}, line {number}: it has more than {LONGEST_FIELD:,} characters.",
+                    "Write the table to Parquet, or leave the long column out.",
+                )
+            if not line:
+                return
+            yield line
 
     def column_type(self, name: str) -> Any:
         """Return text, whatever the column holds."""
@@ -182,7 +194,7 @@ class CsvSource:
         csv.field_size_limit(LONGEST_FIELD)  # else a long field would be told as the mistake
         try:
             with self._text() as lines:
-                reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
+                reader = csv.reader(self._short(lines), delimiter=self.rule.delimiter, strict=True)
                 for fields in reader:
                     if fields and len(fields) != len(self._fields):
                         return TableError(
@@ -200,7 +212,8 @@ class CsvSource:
         except UnicodeDecodeError:
             return self._not_utf8()
         except csv.Error as broken:
-            what = "a quote is never closed" if "end of data" in str(broken) else broken
+            never_closed = any(sign in str(broken) for sign in ("end of data", "field limit"))
+            what = "a quote is never closed" if never_closed else broken
             return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
         except DAMAGE as broken:
             return TableError(f"{self.description!r} is damaged after line {last}: {_said(broken)}.", DAMAGED)

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.engines.base import Batch, Numbering, RecordKey, by_file
 from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
 from sfumato.errors import PlanMismatch, PolicyError, TableError
 from sfumato.values.arrays import BoolArray, CodeArray, WordArray
-from sfumato.values.arrow import codes_of, is_text, nulls_of
+from sfumato.values.arrow import codes_of, is_text, nan_as_null, nulls_of
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value, label
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.recoding import DateBins, Merge
@@ -334,9 +333,7 @@ def complete_rows(rows: Any, attributes: Sequence[Attribute]) -> BoolArray | Non
 
 def _gaps(column: Any, attribute: Attribute) -> BoolArray | None:
     # where numbers are binned, NaN is missing too: the encoder says so
-    if attribute.recoding is not None and pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-    return nulls_of(column)
+    return nulls_of(column if attribute.recoding is None else nan_as_null(column))
 
 
 def needed_to_draw(schema: Schema, name: str, record_key: RecordKey | None) -> list[str]:

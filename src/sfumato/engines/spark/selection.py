@@ -43,7 +43,7 @@ from sfumato.engines.spark.tasks import (
     numbers,
 )
 from sfumato.errors import UsageError
-from sfumato.values.arrow import as_numpy, first_null, from_numpy
+from sfumato.values.arrow import as_numpy, first_null, from_numpy, nan_as_null
 from sfumato.values.attributes import Attribute, Domain, Schema, Value
 from sfumato.values.randomness import SecretKey, Step
 
@@ -210,7 +210,7 @@ def _hashes(
     for rows in at_once(given):
         batch = source.batch(rows, source.names)
         for name in [person, *([record_key.column] if record_key else [])]:
-            if batch.rows.column(name).null_count:
+            if nan_as_null(batch.rows.column(name)).null_count:
                 raise Refused(name)
         persons = key_bytes(batch.rows.column(person), person, 0)
         identity = key.keyed_words(Step.HASH, persons)

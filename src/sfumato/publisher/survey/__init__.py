@@ -53,6 +53,7 @@ from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.table import Table, check_columns, count_alone, no_progress
 from sfumato.show.words import percent, share
 from sfumato.values.arrays import IntArray, Progress
+from sfumato.values.arrow import nan_as_null
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
 from sfumato.values.order import codes_in_order
@@ -191,7 +192,7 @@ def _persons(table: Table, progress: Progress) -> Persons | None:
     def present() -> Iterator[Any]:
         for batch in table.source.batches([person.column]):
             progress(batch.rows.num_rows)
-            yield batch.rows.filter(batch.rows.column(0).is_valid())
+            yield batch.rows.filter(nan_as_null(batch.rows.column(0)).is_valid())
 
     sizes = group_sizes(present(), [kind])
     persons, rows = sum(sizes.values()), sum(size * number for size, number in sizes.items())

@@ -29,6 +29,7 @@ from sfumato.publisher.survey.overview import Overview
 from sfumato.publisher.table import check_original, restated
 from sfumato.release.verify.verification import Verification
 from sfumato.show.private import write_private
+from sfumato.show.reading import read_text
 from sfumato.studio.desk import work
 from sfumato.studio.desk.jobs import Jobs
 from sfumato.studio.desk.workspace import Files, Workspace
@@ -374,7 +375,7 @@ def open_desk(table: Path | None, policy: Path | None, folder: Path | None) -> D
     if desk.workspace.table is not None and not desk.has_table:
         desk.open(desk.allowed(desk.workspace.table))
     if policy is not None and begun is not None:
-        text = with_whole_paths(desk.with_allowed_files(begun), policy.read_text(encoding="utf-8"))
+        text = with_whole_paths(desk.with_allowed_files(begun), read_text(policy))
         desk.workspace.keep(text, f"began with {policy.name}")
     return desk
 
