@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from sfumato.studio.web.guard import FORM, Guard, Keys
-from sfumato.studio.web.serve import listening
+from sfumato.studio.web.serve import listening, server_of
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -85,7 +84,7 @@ def served(make_app: Callable[[str], ASGIApp]) -> Iterator[Served]:
     with listening(0) as listener:
         port = listener.getsockname()[1]
         app = Guard(make_app(keys.csrf), keys, port)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none"))
+        server = server_of(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started and thread.is_alive():

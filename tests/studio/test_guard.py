@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from sfumato.studio.web import serve
 from sfumato.studio.web.guard import FORM, MOST_BYTES, MOST_FIELDS, MOST_OF_FORM
 from sfumato.studio.web.pages import application, form
 from tests.studio.served import Served, served
@@ -19,9 +22,13 @@ def _told(request: Request) -> Response:
     return PlainTextResponse(str(sorted(form(request).items())) if request.method == "POST" else "the page")
 
 
+def _site() -> AbstractContextManager[Served]:
+    return served(lambda csrf: application([Route("/page", _told, methods=["GET", "POST"])], csrf, {}))
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Served]:
-    with served(lambda csrf: application([Route("/page", _told, methods=["GET", "POST"])], csrf, {})) as found:
+    with _site() as found:
         yield found
 
 
@@ -159,9 +166,31 @@ def test_the_server_listens_on_the_loopback_alone(site: Served) -> None:
             outside.connect((address, site.port))
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /page HTTP/1.1\r\nhost: x\r\n", b"one answer first"])
+def test_a_connection_that_asks_nothing_is_closed(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "PATIENCE", 0.2)
+    whole = b"GET /page HTTP/1.1\r\nhost: x\r\n\r\n"
+    with _site() as site, socket.create_connection(("127.0.0.1", site.port), timeout=30) as waiting:
+        if begun == b"one answer first":
+            waiting.sendall(whole)
+            assert b"403" in waiting.recv(1 << 16)
+            begun = whole[:20]
+        waiting.sendall(begun)
+        while waiting.recv(1 << 16):  # ends when the server closes the connection, or by the timeout with an error
+            pass
+        assert site.get("/page").status == 200
+
+
+def test_an_answer_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "PATIENCE", 0.1)
+    slow = Route("/slow", lambda request: (time.sleep(1), PlainTextResponse("the page"))[1])
+    with served(lambda csrf: application([slow], csrf, {})) as site:
+        assert site.get("/slow").text == "the page"
+
+
 def test_a_second_studio_is_not_driven_by_what_the_first_one_gave(site: Served) -> None:
     """Cookies know no ports: a browser sends those of one studio to the other, too."""
-    with served(lambda csrf: application([Route("/page", _told, methods=["GET", "POST"])], csrf, {})) as other:
+    with _site() as other:
         assert site.cookie.split("=")[0] != other.cookie.split("=")[0]  # neither takes the other's place in a browser
         renamed = f"{other.cookie.split('=')[0]}={site.cookie.split('=')[1]}"
         for cookie in (site.cookie, renamed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,12 +16,15 @@ from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import UsageError
 from sfumato.show.private import write_private
 from sfumato.studio.web.guard import ENTER, Guard, Keys
 
 LOOPBACK = "127.0.0.1"
+PATIENCE = 20
+"""Seconds in which a connection must make a request. A browser's takes less than one."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>sfumato studio</title>
 <meta http-equiv="refresh" content="0; url={address}">
 <p>Opening the studio. If nothing happens, <a href="{address}">open it here</a>. This link works once.</p></html>
@@ -50,13 +54,43 @@ def serve(
         file = Path(folder) / "open.html"
         keys = Keys(lambda token: write_private(file, page_to_enter(taken, token)))
         app = Guard(make_app(keys.csrf), keys, taken)
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on")
-        )
+        server = server_of(app)
         announce(Opened(f"http://{LOOPBACK}:{taken}/", file, browse and webbrowser.open(file.as_uri())))
         _end_with_terminal(server)
         with suppress(KeyboardInterrupt):  # ctrl-C is how it ends
             server.run(sockets=[listener])
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """Return a server that says nothing but what the application says."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, http=Impatient, log_config=None, access_log=False, server_header=False, ws="none", lifespan="on"
+        )
+    )
+
+
+class Impatient(H11Protocol):
+    """Connections that are closed where nothing comes but the beginning of a request: they would be open for ever."""
+
+    _asked: object = None
+    """The last request that was whole when we looked."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look after a connection."""
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE, self._look)
+
+    def _look(self) -> None:
+        """Close the connection if nothing was asked since we looked last, and nothing is being answered."""
+        if self.transport.is_closing():
+            return
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered and self.cycle is self._asked:
+            self.transport.close()
+            return
+        self._asked = self.cycle
+        self.loop.call_later(PATIENCE, self._look)
 
 
 def listening(port: int) -> socket.socket:
