@@ -297,6 +297,18 @@ MUTATIONS = {
         "",
         f"{ENDS}test_a_signal_that_is_ignored_stays_ignored",
     ),
+    "names in a README are escaped": Mutation(
+        "sfumato.release.readme",
+        '    return _READ_AS_HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", escaped)\n',
+        "    return _one_line(text)\n",
+        "tests/release/test_readme.py::test_no_name_is_markup[uniform-'<script>aler']",
+    ),
+    "the shell line of a README is quoted": Mutation(
+        "sfumato.release.readme",
+        "    return shlex.quote(text) if",
+        "    return text if",
+        "tests/release/test_readme.py::test_the_shell_gets_the_name_as_one_argument[uniform-'$(touch out)']",
+    ),
 }
 """Each protection by what it does."""
 
