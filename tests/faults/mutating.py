@@ -32,6 +32,7 @@ ENDS = "tests/faults/test_ends.py::"
 HOSTILE = "tests/faults/test_hostile_releases.py::"
 SIGNED = "tests/release/test_signature.py::"
 CHANGING = "tests/faults/test_changing_table.py::"
+STAMPS = "sfumato.engines.stamps"
 READING = "sfumato.release.folder"
 COMMANDS = "sfumato.cli.base"
 MUTATIONS = {
@@ -247,19 +248,49 @@ MUTATIONS = {
         "sfumato.engines.embedded.sources",
         "        check_stamps(self._opened, _parquet_files(self.folder) if self.folder else self.files)\n",
         "        pass\n",
-        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[another Parquet file]",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[another Parquet file-fresh]",
     ),
     "the table's lines are as they were opened": Mutation(
         "sfumato.engines.embedded.csv_source",
         "        check_stamps(self._opened, [self.path])\n",
         "        pass\n",
-        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[values of the second half]",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[values of the second half-fresh]",
     ),
     "what changed just now is hashed": Mutation(
         "sfumato.engines.stamps",
         "    if not hashed and (not now or now - max(stamp.written, stamp.changed) > TICK):\n",
         "    if not hashed:\n",
         f"{CHANGING}test_a_file_that_changes_within_one_tick_of_its_clock",
+    ),
+    "what the system notes of a file is compared": Mutation(
+        STAMPS,
+        "    if now == opened:\n",
+        "    if [(s.path, s.content) for s in now] == [(s.path, s.content) for s in opened]:\n",
+        f"{CHANGING}test_a_table_that_changes_is_not_published[another Parquet file-planned-aged]",
+    ),
+    "the time of a file's last change": Mutation(
+        STAMPS,
+        'getattr(found, "st_ctime_ns", 0)',
+        "0",
+        f"{CHANGING}test_a_table_that_changes_is_not_published[values that were not counted-planned-aged]",
+    ),
+    "the number of a file": Mutation(
+        STAMPS,
+        "found.st_ino,",
+        "0,",
+        f"{CHANGING}test_another_file_of_the_same_times_is_told_by_its_number",
+    ),
+    "the size of a file": Mutation(
+        STAMPS,
+        "found.st_size,",
+        "0,",
+        f"{CHANGING}test_size_and_mtime_tell_where_no_time_of_changes_is_kept[size-appended_unseen]",
+    ),
+    "the time of a file's last write": Mutation(
+        STAMPS,
+        "found.st_mtime_ns,",
+        "0,",
+        f"{CHANGING}test_size_and_mtime_tell_where_no_time_of_changes_is_kept[written-other_values]",
     ),
     "a release lies outside of its table": Mutation(
         "sfumato.publisher.publish",
