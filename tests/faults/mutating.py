@@ -32,6 +32,8 @@ ENDS = "tests/faults/test_ends.py::"
 HOSTILE = "tests/faults/test_hostile_releases.py::"
 SIGNED = "tests/release/test_signature.py::"
 CHANGING = "tests/faults/test_changing_table.py::"
+ODD = "tests/engines/test_odd_types.py::"
+MAPPING = "sfumato.engines.rows.mapping"
 STAMPS = "sfumato.engines.stamps"
 READING = "sfumato.release.folder"
 COMMANDS = "sfumato.cli.base"
@@ -291,6 +293,18 @@ MUTATIONS = {
         "found.st_mtime_ns,",
         "0,",
         f"{CHANGING}test_size_and_mtime_tell_where_no_time_of_changes_is_kept[written-other_values]",
+    ),
+    "dictionaries of numbers are written as numbers": Mutation(
+        MAPPING,
+        "    if not pa.types.is_dictionary(kind):\n        return column\n    if not pa.types.is_string(",
+        "    if True:\n        return column\n    if not pa.types.is_string(",
+        f"{ODD}test_every_value_is_published_as_it_was[dictionary of twin numbers]",
+    ),
+    "no value is twice in a dictionary": Mutation(
+        "sfumato.engines.embedded.sources",
+        "bool(values.null_count) or len(values.unique()) < len(values)",
+        "bool(values.null_count)",
+        f"{ODD}test_a_file_does_not_tell_that_a_dictionary_had_twins[other-parquet]",
     ),
     "a release lies outside of its table": Mutation(
         "sfumato.publisher.publish",
