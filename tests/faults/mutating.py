@@ -306,6 +306,12 @@ MUTATIONS = {
         "bool(values.null_count)",
         f"{ODD}test_a_file_does_not_tell_that_a_dictionary_had_twins[other-parquet]",
     ),
+    "a carriage return alone ends a line": Mutation(
+        "sfumato.engines.embedded.csv_lines",
+        '.replace(b"\\r", b"\\n")',
+        "",
+        "tests/engines/test_csv_lines.py::test_a_carriage_return_alone_ends_a_line",
+    ),
     "a release lies outside of its table": Mutation(
         "sfumato.publisher.publish",
         "if own is not None and own.resolve() in (folder.resolve(), *folder.resolve().parents):",
