@@ -33,6 +33,9 @@ HOSTILE = "tests/faults/test_hostile_releases.py::"
 SIGNED = "tests/release/test_signature.py::"
 CHANGING = "tests/faults/test_changing_table.py::"
 ODD = "tests/engines/test_odd_types.py::"
+LONG = "tests/engines/test_csv_long.py::"
+IDENTITY = "tests/engines/test_identity.py::"
+MECHANISM = "sfumato.values.mechanism"
 MAPPING = "sfumato.engines.rows.mapping"
 STAMPS = "sfumato.engines.stamps"
 READING = "sfumato.release.folder"
@@ -311,6 +314,72 @@ MUTATIONS = {
         '.replace(b"\\r", b"\\n")',
         "",
         "tests/engines/test_csv_lines.py::test_a_carriage_return_alone_ends_a_line",
+    ),
+    "a domain has no more combinations than are planned": Mutation(
+        MECHANISM,
+        "    if size > MOST_VALUES:",
+        "    if False:",
+        f"{HOSTILE}test_a_domain_is_not_made_of_more_combinations_than_are_planned",
+    ),
+    "a matrix is of the size of its domain": Mutation(
+        MECHANISM,
+        '    if noise is not None and noise["size"] != codes.size:',
+        "    if False:",
+        f"{HOSTILE}test_a_matrix_is_not_made_larger_than_its_domain[3]",
+    ),
+    "the size of a manifest": Mutation(
+        READING,
+        "path.stat().st_size > LARGEST_MANIFEST",
+        "False",
+        f"{HOSTILE}test_a_manifest_larger_than_any_is_not_read[1099511627776]",
+    ),
+    "a child leaves databases to its parent": Mutation(
+        READING,
+        ", after_in_child=_leave_to_parent",
+        "",
+        f"{HOSTILE}test_a_child_leaves_open_databases_to_its_parent",
+    ),
+    "databases spill nothing": Mutation(
+        READING,
+        '        "temp_directory": "",\n',
+        "",
+        "tests/release/test_database.py::test_a_question_beyond_the_limit_is_refused_and_leaves_no_files[True]",
+    ),
+    "texts that readers of CSV refuse": Mutation(
+        "sfumato.release.formats.csv",
+        "texts.nbytes > LONGEST and",
+        "False and",
+        f"{LONG}test_what_readers_of_csv_refuse_is_not_published_as_csv",
+    ),
+    "no line is longer than a table has": Mutation(
+        "sfumato.engines.embedded.csv_lines",
+        "            if end > STRETCH + LONGEST_LINE:\n",
+        "            if False:\n",
+        f"{LONG}test_a_line_that_no_table_has_is_never_whole_in_memory[a value-False]",
+    ),
+    "a series has draws of its own": Mutation(
+        "sfumato.engines.base",
+        '_context(["noise", self.series, columns]',
+        '_context(["noise", columns]',
+        f"{IDENTITY}test_t8_series_column_labels_and_matrix_are_in_the_context",
+    ),
+    "a column has draws of its own": Mutation(
+        "sfumato.engines.base",
+        "[part.name, list(part.labels)]",
+        "[list(part.labels)]",
+        f"{IDENTITY}test_t8_series_column_labels_and_matrix_are_in_the_context",
+    ),
+    "time zones are known": Mutation(
+        "sfumato.publisher.table",
+        '            return f"the time zone {kind.tz!r} is not known here"',
+        '            return ""',
+        f"{ODD}test_what_could_not_be_read_back_is_refused_by_name[an unknown zone-parquet-other]",
+    ),
+    "days are of years that programs know": Mutation(
+        MAPPING,
+        "    if low is not None and (low < FIRST_DAY * per_day or high >= (LAST_DAY + 1) * per_day):\n",
+        "    if False:\n",
+        f"{ODD}test_what_could_not_be_read_back_is_refused_by_name[the year 10000-parquet-other]",
     ),
     "a release lies outside of its table": Mutation(
         "sfumato.publisher.publish",
