@@ -18,6 +18,7 @@ from sfumato.engines.embedded import csv_lines, csv_source
 from sfumato.engines.embedded.csv_lines import Layout, Span
 from sfumato.errors import TableError
 from sfumato.publisher.policy import Policy
+from tests.conftest import make_policy
 from tests.constants import set_constants
 from tests.engines.tools import released, rows_of
 
@@ -26,15 +27,20 @@ FIELD = st.text(alphabet="ab 7é€;\t", max_size=5)
 
 @st.composite
 def plain_files(draw: Any) -> tuple[int, bytes]:
-    """Give a number of fields and a file of such lines with all kinds of line ends, some of them empty."""
+    """Give a number of fields and a file of such lines with all kinds of line ends, some of them empty.
+
+    (Only the first line cannot end in a carriage return alone: such a file is not read as a plain one.)
+    """
     fields = draw(st.integers(1, 4))
-    end = draw(st.sampled_from(["\n", "\r\n"]))
+    ends = st.sampled_from(draw(st.sampled_from([["\n"], ["\r\n"], ["\r"], ["\n", "\r\n", "\r"]])))
     lines = ["head" + ",head" * (fields - 1)]
     for row in draw(st.lists(st.lists(FIELD, min_size=fields, max_size=fields), max_size=12)):
         lines += [""] * draw(st.integers(0, 1)) if fields > 1 else []
         lines.append(",".join(row))
-    text = end.join(lines) + (end if draw(st.booleans()) or len(lines) == 1 or not lines[-1] else "")
-    return fields, text.encode()
+    ended = [lines[0] + draw(st.sampled_from(["\n", "\r\n"])), *(line + draw(ends) for line in lines[1:])]
+    if len(lines) > 1 and lines[-1] and draw(st.booleans()):
+        ended[-1] = lines[-1]
+    return fields, "".join(ended).encode()
 
 
 def by_the_standard_library(text: bytes, fields: int) -> list[list[str]]:
@@ -68,6 +74,11 @@ def test_lines_are_split_as_the_standard_library_does(
         assert read(path, Layout(",", fields, {name: Span(a, b) for name, (a, b) in runs.items()})) == [
             [",".join(row[a : b + 1]) if all(row[a : b + 1]) else None for a, b in runs.values()] for row in expected
         ]
+
+
+def test_a_carriage_return_alone_ends_a_line(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\r3,4\r\n5,6\n7,8\r")
+    assert read(tmp_path / "t.csv", Layout(",", 2, {"b": Span(1, 1)})) == [["2"], ["4"], ["6"], ["8"]]
 
 
 @pytest.mark.parametrize("line", ["1,2", "1,2,3,4", "1", ",", "1,2,3\n1,2", "1,2,3,4\n1,2"])
@@ -154,3 +165,23 @@ def test_texts_that_mean_missing_in_a_plain_file(tmp_path: Path) -> None:
     plain = published(tmp_path / "t.csv", tmp_path / "plain")
     assert [row[0] for row in rows_of(marked)].count("(missing)") == 1
     assert [("NA" if row[0] == "(missing)" else row[0], *row[1:]) for row in rows_of(marked)] == rows_of(plain)
+
+
+# --- carriage returns in values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["CSV", "CSV whose lines end so too", "Arrow"])
+def test_a_carriage_return_in_a_value_comes_back(kind: str, format: str, tmp_path: Path) -> None:
+    """A value is not cut there, nor is it another one: not `a`, and not `a\\nb`."""
+    values, diseases = ["a\rb", "a\nb", "a\r\nb", "a", "b"] * 4, ["flu", "gout"] * 10
+    table: Any = pa.table({"x": values, "disease": diseases})
+    if kind != "Arrow":
+        end = "\n" if kind == "CSV" else "\r"
+        lines = ["x,disease", *(f'"{x}",{disease}' for x, disease in zip(values, diseases, strict=True))]
+        table = tmp_path / "t.csv"
+        table.write_bytes(end.join([*lines, ""]).encode())
+    policy = make_policy({"x": "other", "disease": "sensitive"})
+    release = released(table, policy, folder=tmp_path / "r", format=format, shuffle=False)
+    assert release.to_arrow()["x"].to_pylist() == values
+    assert [check.name for check in release.verify().checks if check.status == "fails"] == ["secret key"]

@@ -32,6 +32,12 @@ ENDS = "tests/faults/test_ends.py::"
 HOSTILE = "tests/faults/test_hostile_releases.py::"
 SIGNED = "tests/release/test_signature.py::"
 CHANGING = "tests/faults/test_changing_table.py::"
+ODD = "tests/engines/test_odd_types.py::"
+LONG = "tests/engines/test_csv_long.py::"
+IDENTITY = "tests/engines/test_identity.py::"
+MECHANISM = "sfumato.values.mechanism"
+MAPPING = "sfumato.engines.rows.mapping"
+STAMPS = "sfumato.engines.stamps"
 READING = "sfumato.release.folder"
 COMMANDS = "sfumato.cli.base"
 MUTATIONS = {
@@ -247,19 +253,133 @@ MUTATIONS = {
         "sfumato.engines.embedded.sources",
         "        check_stamps(self._opened, _parquet_files(self.folder) if self.folder else self.files)\n",
         "        pass\n",
-        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[another Parquet file]",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[another Parquet file-fresh]",
     ),
     "the table's lines are as they were opened": Mutation(
         "sfumato.engines.embedded.csv_source",
         "        check_stamps(self._opened, [self.path])\n",
         "        pass\n",
-        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[values of the second half]",
+        f"{CHANGING}test_a_table_that_changes_is_not_signed_off[values of the second half-fresh]",
     ),
     "what changed just now is hashed": Mutation(
         "sfumato.engines.stamps",
         "    if not hashed and (not now or now - max(stamp.written, stamp.changed) > TICK):\n",
         "    if not hashed:\n",
         f"{CHANGING}test_a_file_that_changes_within_one_tick_of_its_clock",
+    ),
+    "what the system notes of a file is compared": Mutation(
+        STAMPS,
+        "    if now == opened:\n",
+        "    if [(s.path, s.content) for s in now] == [(s.path, s.content) for s in opened]:\n",
+        f"{CHANGING}test_a_table_that_changes_is_not_published[another Parquet file-planned-aged]",
+    ),
+    "the time of a file's last change": Mutation(
+        STAMPS,
+        'getattr(found, "st_ctime_ns", 0)',
+        "0",
+        f"{CHANGING}test_a_table_that_changes_is_not_published[values that were not counted-planned-aged]",
+    ),
+    "the number of a file": Mutation(
+        STAMPS,
+        "found.st_ino,",
+        "0,",
+        f"{CHANGING}test_another_file_of_the_same_times_is_told_by_its_number",
+    ),
+    "the size of a file": Mutation(
+        STAMPS,
+        "found.st_size,",
+        "0,",
+        f"{CHANGING}test_size_and_mtime_tell_where_no_time_of_changes_is_kept[size-appended_unseen]",
+    ),
+    "the time of a file's last write": Mutation(
+        STAMPS,
+        "found.st_mtime_ns,",
+        "0,",
+        f"{CHANGING}test_size_and_mtime_tell_where_no_time_of_changes_is_kept[written-other_values]",
+    ),
+    "dictionaries of numbers are written as numbers": Mutation(
+        MAPPING,
+        "    if not pa.types.is_dictionary(kind):\n        return column\n    if not pa.types.is_string(",
+        "    if True:\n        return column\n    if not pa.types.is_string(",
+        f"{ODD}test_every_value_is_published_as_it_was[dictionary of twin numbers]",
+    ),
+    "no value is twice in a dictionary": Mutation(
+        "sfumato.engines.embedded.sources",
+        "bool(values.null_count) or len(values.unique()) < len(values)",
+        "bool(values.null_count)",
+        f"{ODD}test_a_file_does_not_tell_that_a_dictionary_had_twins[other-parquet]",
+    ),
+    "a carriage return alone ends a line": Mutation(
+        "sfumato.engines.embedded.csv_lines",
+        '.replace(b"\\r", b"\\n")',
+        "",
+        "tests/engines/test_csv_lines.py::test_a_carriage_return_alone_ends_a_line",
+    ),
+    "a domain has no more combinations than are planned": Mutation(
+        MECHANISM,
+        "    if size > MOST_VALUES:",
+        "    if False:",
+        f"{HOSTILE}test_a_domain_is_not_made_of_more_combinations_than_are_planned",
+    ),
+    "a matrix is of the size of its domain": Mutation(
+        MECHANISM,
+        '    if noise is not None and noise["size"] != codes.size:',
+        "    if False:",
+        f"{HOSTILE}test_a_matrix_is_not_made_larger_than_its_domain[3]",
+    ),
+    "the size of a manifest": Mutation(
+        READING,
+        "path.stat().st_size > LARGEST_MANIFEST",
+        "False",
+        f"{HOSTILE}test_a_manifest_larger_than_any_is_not_read[1099511627776]",
+    ),
+    "a child leaves databases to its parent": Mutation(
+        READING,
+        ", after_in_child=_leave_to_parent",
+        "",
+        f"{HOSTILE}test_a_child_leaves_open_databases_to_its_parent",
+    ),
+    "databases spill nothing": Mutation(
+        READING,
+        '        "temp_directory": "",\n',
+        "",
+        "tests/release/test_database.py::test_a_question_beyond_the_limit_is_refused_and_leaves_no_files[True]",
+    ),
+    "texts that readers of CSV refuse": Mutation(
+        "sfumato.release.formats.csv",
+        "texts.nbytes > LONGEST and",
+        "False and",
+        f"{LONG}test_what_readers_of_csv_refuse_is_not_published_as_csv",
+    ),
+    "no line is longer than a table has": Mutation(
+        "sfumato.engines.embedded.csv_lines",
+        "            if end > STRETCH + LONGEST_LINE:\n",
+        "            if False:\n",
+        f"{LONG}test_a_line_that_no_table_has_is_never_whole_in_memory[a value-False]",
+    ),
+    "a series has draws of its own": Mutation(
+        "sfumato.engines.base",
+        '_context(["noise", self.series, columns]',
+        '_context(["noise", columns]',
+        f"{IDENTITY}test_t8_series_column_labels_and_matrix_are_in_the_context",
+    ),
+    "a column has draws of its own": Mutation(
+        "sfumato.engines.base",
+        "[part.name, list(part.labels)]",
+        "[list(part.labels)]",
+        f"{IDENTITY}test_t8_series_column_labels_and_matrix_are_in_the_context",
+    ),
+    "time zones are known": Mutation(
+        "sfumato.publisher.table",
+        '            return f"the time zone {kind.tz!r} is not known here"',
+        '            return ""',
+        f"{ODD}test_what_could_not_be_read_back_is_refused_by_name[an unknown zone-parquet-other]",
+    ),
+    "days are of years that programs know": Mutation(
+        MAPPING,
+        "    if low is not None and (low < FIRST_DAY * per_day or high >= (LAST_DAY + 1) * per_day):\n",
+        "    if False:\n",
+        f"{ODD}test_what_could_not_be_read_back_is_refused_by_name[the year 10000-parquet-other]",
     ),
     "a release lies outside of its table": Mutation(
         "sfumato.publisher.publish",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.csv as csv
@@ -14,10 +16,10 @@ import pytest
 from sfumato.engines import stamps
 from sfumato.errors import PlanMismatch
 from sfumato.publisher.publish import publish, to_sign
-from sfumato.publisher.table import scan
+from sfumato.publisher.table import Table, scan
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
-from tests.constants import set_constants
+from tests.constants import constant, set_constants
 from tests.engines.tools import ROLES, listing, patients, planned
 
 ROWS = 3000
@@ -89,15 +91,31 @@ def written(name: str, folder: Path) -> Path:
     return path
 
 
+def opened(path: Path, age: str, patch: pytest.MonkeyPatch) -> Table:
+    """Open a table whose files are told by their bytes too (fresh), or by the system's notes of them alone (aged)."""
+    if age == "fresh":
+        set_constants(patch, "sfumato.engines", TICK=10**18)  # whatever the machine is busy with
+    else:
+        wait_a_tick()
+    table = scan(path, make_policy(ROLES))
+    assert {bool(stamp.content) for stamp in table.source._opened} == {age == "fresh"}
+    return table
+
+
+def wait_a_tick() -> None:
+    time.sleep(1.5 * constant("sfumato.engines", "TICK") / 10**9)
+
+
+@pytest.mark.parametrize("age", ["fresh", "aged"])
 @pytest.mark.parametrize("when", ["planned", "half published", "all read"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_table_that_changes_is_not_published(
-    change: str, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: str, when: str, age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=100, STRETCH=1 << 12)
     name, changed = CHANGES[change]
     path = written(name, tmp_path)
-    table = scan(path, make_policy(ROLES))
+    table = opened(path, age, monkeypatch)
     plan = planned(table)
     if when == "planned":
         changed(path)
@@ -117,15 +135,83 @@ def test_a_table_that_changes_is_not_published(
     assert not list(tmp_path.glob(".r.partial*"))
 
 
+@pytest.mark.parametrize("age", ["fresh", "aged"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_table_that_changes_is_not_signed_off(change: str, tmp_path: Path) -> None:
+def test_a_table_that_changes_is_not_signed_off(
+    change: str, age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, changed = CHANGES[change]
     path = written(name, tmp_path)
-    table = scan(path, make_policy(ROLES))
+    table = opened(path, age, monkeypatch)
     plan = planned(table)
     changed(path)
     with pytest.raises(PlanMismatch, match="The table changed after it was opened"):
         to_sign(table, plan)
+
+
+# --- what each part of a stamp tells alone ----------------------------------------------------------------------------
+#
+# The time of the last change (ctime) alone: other_ages, aged. It moves with every write, cut and change of the time of
+# the last write, so that size and mtime tell nothing besides where the system keeps it; they do where it does not.
+
+
+def test_another_file_of_the_same_times_is_told_by_its_number(tmp_path: Path) -> None:
+    """Its folder was renamed into the place of the other, which leaves what is noted of the file as it was."""
+    paths = [written("t.csv", folder(tmp_path / name)) for name in ("now", "next")]
+    other_ages(paths[1])
+    same_times(*paths)
+    wait_a_tick()
+    stamped = stamps.stamps([paths[0]])
+    (tmp_path / "now").rename(tmp_path / "before")
+    (tmp_path / "next").rename(tmp_path / "now")
+    (now,) = stamps.stamps([paths[0]])
+    assert stamped[0] == now._replace(number=stamped[0].number)
+    with pytest.raises(PlanMismatch, match="was changed"):
+        stamps.check_stamps(stamped, [paths[0]])
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def same_times(*paths: Path) -> None:
+    """Set the times of files at once, again until the system's clock did not tick in between."""
+    for _ in range(1000):
+        for path in paths:
+            os.utime(path, ns=(10**18, 10**18))
+        if len({os.stat(path).st_ctime_ns for path in paths}) == 1:
+            return
+    pytest.skip("the clock of this file system ticks between any two calls")
+
+
+def appended_unseen(path: Path) -> None:
+    """Append rows and set the time of the last write back."""
+    found = os.stat(path)
+    lengthen(path)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+@pytest.mark.parametrize(("part", "change"), [("size", appended_unseen), ("written", other_values)])
+def test_size_and_mtime_tell_where_no_time_of_changes_is_kept(
+    part: str, change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, whose ctime is when a file was made."""
+    kept = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
+    stat = os.stat
+    noted = SimpleNamespace(stat=lambda path: SimpleNamespace(**{name: getattr(stat(path), name) for name in kept}))
+    monkeypatch.setattr(stamps, "os", noted)
+    path = written("t.csv", tmp_path)
+    wait_a_tick()
+    stamped = stamps.stamps([path])
+    change(path)
+    (now,) = stamps.stamps([path], frozenset())
+    assert stamped[0] == now._replace(**{part: getattr(stamped[0], part)})
+    with pytest.raises(PlanMismatch, match="was changed"):
+        stamps.check_stamps(stamped, [path])
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
 
 
 METHODS = {

@@ -78,6 +78,20 @@ def test_a_matrix_is_not_made_larger_than_its_domain(size: int, release: Release
         hostile.count(by="disease")
 
 
+def test_a_domain_is_not_made_of_more_combinations_than_are_planned(release: Release) -> None:
+    """Two short lists: their 16 million combinations took 900 MB before anything else was found to be wrong."""
+    file = release.folder / "manifest.json"
+    raw = json.loads(file.read_text())
+    values = [f"v{k}" for k in range(4000)]
+    raw["mechanisms"][0]["domain"] = [{"name": name, "values": values} for name in ("disease", "age")]
+    raw["mechanisms"][0]["sub_tables"][0]["noise"]["size"] = len(values) ** 2
+    file.write_text(json.dumps(raw))
+    hostile = open_release(release.folder)
+    assert not hostile.verify().holds
+    with pytest.raises(ReleaseError, match="a domain of 16,000,000 values, more than 10,000,000"):
+        hostile.count(by="disease")
+
+
 def test_databases_have_a_limit_of_memory(release: Release) -> None:
     with reading.connection() as database:
         (limit,) = database.execute("SELECT current_setting('memory_limit')").fetchone()

@@ -147,7 +147,12 @@ class CsvSource:
     def _span(self, name: str) -> csv_lines.Span:
         run = self.wide.get(name, (name,))
         needs_all = self._only_blank_is_missing and name not in self._lenient
-        return csv_lines.Span(self._fields.index(run[0]), self._fields.index(run[-1]), needs_all)
+        return csv_lines.Span(self._places[run[0]], self._places[run[-1]], needs_all)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Which field of a line has each column: to search for the names of thousands takes seconds."""
+        return {name: place for place, name in enumerate(self._fields)}
 
     def _marked(self, name: str, texts: Any) -> Any:
         """Return a column with null for the texts that mean missing, where it is not just the empty one."""

@@ -258,6 +258,10 @@ class NumberColumns:
         """Whether a column is one of those that are watched."""
         return name in self._columns
 
+    def is_no_number(self, name: str) -> bool:
+        """Whether a column is watched, and does not hold numbers, of the rows so far."""
+        return name in self._columns and self._columns[name].holds is None
+
     @property
     def held(self) -> dict[str, Holds]:
         """The columns that hold numbers, of the rows so far."""

@@ -144,7 +144,7 @@ def _column(name: str, kind: Any, rows: int, counts: Sequence[Any], held: Number
     present, distinct, looks_missing, which, numbers, whole, (low, high) = counts
     all_whole = bool(numbers) and whole == numbers
     is_number = bool(present) and numbers == present
-    is_coded = is_number and held.watches(name) and name not in held.held  # 007: digits that are published as text
+    is_coded = is_number and held.is_no_number(name)  # 007: digits that are published as text
     return Column(
         name=name,
         type="text (codes)" if is_coded else _type_name(kind, is_number, all_whole),
