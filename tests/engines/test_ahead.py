@@ -58,3 +58,21 @@ def test_a_thread_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch
 
 def test_all_items_come_in_their_order() -> None:
     assert list(ahead(slowly())) == [0, 1, 2, 3, 4]
+
+
+def test_who_leaves_early_waits_for_nobody_where_one_thread_makes_for_another() -> None:
+    """As where CSV is written: the second thread waited for ever for an end that the first one did not tell."""
+    stopped = threading.Event()
+
+    def first_and_what_comes_too_late() -> Iterator[int]:
+        yield 1
+        stopped.wait()
+        yield 2
+
+    made = ahead(first_and_what_comes_too_late(), stopped=stopped)
+    pieces = ahead(made, stopped=stopped)
+    assert next(pieces) == 1
+    leaving = threading.Thread(target=pieces.close, daemon=True)
+    leaving.start()
+    leaving.join(timeout=60)
+    assert not leaving.is_alive()

@@ -327,15 +327,16 @@ def _make(
     stopped: threading.Event,
     working: threading.Lock,
 ) -> None:
-    """Make items; `working` is held as long as they are touched, and not taken any more once all is stopped."""
+    """Make items; `working` is held as long as they are touched, and not taken any more once all is stopped.
+
+    The end is told also where all is stopped: another thread that shares `stopped` may be waiting for it.
+    """
     with working:
         try:
             slots.acquire()
-            if stopped.is_set():
-                return
-            for item in items:
+            for item in () if stopped.is_set() else items:
                 if stopped.is_set():
-                    return
+                    break
                 ready.put((item, None))
                 del item  # else it stays alive while the next one is made
                 slots.acquire()
