@@ -11,6 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.analyst.release import Release
+from sfumato.auditor import codes, evidence
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.manifest import Manifest
 from tests.conftest import make_policy
@@ -120,3 +121,51 @@ def test_a_table_with_other_values_is_refused(method: str, tmp_path: Path) -> No
     other = rows.set_column(1, "disease", pa.array(["a"] * 38 + ["b", "c"]))
     with pytest.raises(UsageError, match=r"not made from this table\. Its groups have 'b' 13 times, the table 1\."):
         sf.audit(sf.scan(other, GROUPS[method]), release)
+
+
+def with_table(release: Release, part: str, table: pa.Table, rows: int) -> Release:
+    """Put another table into one of the files, and state that it has so many rows; the seal fits."""
+    path = release.data if part == "data" else release.groups
+    assert path is not None
+    pq.write_table(table, path)
+    stated = getattr(release.manifest, part).model_copy(update={"rows" if part == "data" else "lines": rows})
+    return resealed(Release(release.folder, release.manifest.model_copy(update={part: stated})))
+
+
+@pytest.mark.parametrize("part", ["data", "groups"])
+@pytest.mark.parametrize("held", [0, 7, 10_000])
+def test_a_number_of_rows_that_is_not_the_stated_one_is_refused(part: str, held: int, tmp_path: Path) -> None:
+    """Also none at all, which ended in an internal error; and before rows are read, which could be any number."""
+    policy = GROUPS["anatomy"]
+    rows = pa.table({"sex": ["F"] * 8, "disease": ["flu", "gout"] * 4})
+    release = released(rows, policy, folder=tmp_path / "r")
+    file = release.data if part == "data" else release.groups
+    table = pq.read_table(file)
+    table = table.take([0] * held)
+    stated = 8 if part == "data" else release.manifest.buckets.lines
+    with pytest.raises(ReleaseError, match=f"has {held:,} rows where its manifest states {stated:,}"):
+        sf.audit(sf.scan(rows, policy), with_table(release, part, table, stated))
+
+
+def test_a_release_of_more_rows_than_the_table_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = released(patients(), POLICY, folder=tmp_path / "r")
+    many = with_table(release, "data", pq.read_table(release.data).take([0] * 10_000), 10_000)
+    monkeypatch.setattr(codes, "release_codes", None)
+    monkeypatch.setattr(evidence, "release_codes", None)
+    with pytest.raises(UsageError, match="It has 300 records, and the release was made from 10,000"):
+        sf.audit(sf.scan(patients(), POLICY), many)
+
+
+@pytest.mark.parametrize("change", ["none", "another", "more"])
+def test_groups_with_other_columns_are_refused(change: str, tmp_path: Path) -> None:
+    policy = GROUPS["anatomy"]
+    rows = pa.table({"sex": ["F"] * 8, "disease": ["flu", "gout"] * 4})
+    release = released(rows, policy, folder=tmp_path / "r")
+    table = pq.read_table(release.groups)
+    table = {
+        "none": table.drop_columns("disease"),
+        "another": table.rename_columns(["group", "illness", "count"]),
+        "more": table.append_column("name", pa.array(["x"] * table.num_rows)),
+    }[change]
+    with pytest.raises(ReleaseError, match=r"The (table of the groups has other columns|data of)"):
+        sf.audit(sf.scan(rows, policy), with_table(release, "groups", table, table.num_rows))

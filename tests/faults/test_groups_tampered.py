@@ -181,9 +181,9 @@ STATED = "guarantee, as stated"
         ("anatomy", lambda m: m["data"].update(shuffled=False), {STATED}),
         ("anatomy", lambda m: m.update(status="not for release"), {"secret key"}),
         ("anatomy", lambda m: m["columns"][-1].update(treatment="untouched"), {STATED}),
-        ("anatomy", lambda m: m["data"].update(rows=1), {"rows"}),
-        ("anatomy", lambda m: m["groups"].update(lines=1), {"lines"}),
-        ("anatomy", lambda m: m["groups"].update(number=10**12), {"groups"}),
+        ("anatomy", lambda m: m["data"].update(rows=m["data"]["rows"] + 1), {"rows"}),
+        ("anatomy", lambda m: m["groups"].update(lines=m["groups"]["lines"] - 1), {"lines"}),
+        ("anatomy", lambda m: m["groups"].update(number=m["groups"]["number"] + 1), {"groups"}),
         ("anatomy", lambda m: m["groups"]["domain"][0]["values"].__setitem__(0, "plague"), {"domain"}),
         ("anatomy", lambda m: m["groups"]["domain"][0].update(values=["flu"] * 4), {STATED, "data"}),
         ("anatomy", lambda m: m["groups"]["domain"][0]["values"].reverse(), {"order of values"}),
@@ -203,6 +203,23 @@ def test_a_changed_manifest(
 ) -> None:
     found = failed(edited(copied(kind), change))
     assert {"manifest", *fails} <= found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["data"].update(rows=1),
+        lambda m: m["groups"].update(lines=1),
+        lambda m: m["groups"].update(lines=10**12),
+        lambda m: m["groups"].update(number=10**12),
+    ],
+)
+def test_more_groups_than_lines_or_lines_than_records(
+    change: Callable[[dict[str, Any]], None], copied: Callable[[str], sf.Release]
+) -> None:
+    folder = edited(copied("anatomy"), change)
+    with pytest.raises(ReleaseError, match="each group has a line, and each line a record"):
+        sf.open_release(folder)
 
 
 def test_another_variant_than_was_published(copied: Callable[[str], sf.Release]) -> None:

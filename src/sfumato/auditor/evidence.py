@@ -43,6 +43,7 @@ from sfumato.values.requirement import Requirement, Requirements
 
 T = TypeVar("T")
 UNMATCHED = -1
+AS_GIVEN = "Give the release as it was published, and the policy of the publication."
 NO_SUCH_VALUE = "A group has a value that no record of the table has."
 
 
@@ -170,8 +171,7 @@ class Evidence:
 
     def read(self, names: Sequence[str]) -> None:
         """Read columns of both sides, all in one pass over the table; those that were read before are not again."""
-        if new := {name: self._column(name) for name in names if name not in self._table_codes}:
-            self._table_codes |= table_codes(self.table, new)
+        self._read_table(names)
         shown = {column.name for column in self.manifest.columns}
         self._read_release([name for name in names if name in shown])
 
@@ -201,6 +201,10 @@ class Evidence:
         attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
         return self._columns.setdefault(name, ColumnCodes(attribute))
 
+    def _read_table(self, names: Sequence[str]) -> None:
+        if new := {name: self._column(name) for name in names if name not in self._table_codes}:
+            self._table_codes |= table_codes(self.table, new)
+
     def _read_release(self, names: Sequence[str]) -> None:
         if new := {name: self._column(name) for name in names if name not in self._release_codes}:
             self._release_codes |= release_codes(self.release, new)
@@ -220,7 +224,9 @@ class Evidence:
     @cached_property
     def rows(self) -> int:
         """The records of the table, without the rows that are left out."""
-        return int(self.in_table(self.sensitive[0]).size)
+        name = self.sensitive[0]
+        self._read_table([name])  # the release may be of another table, and of any size: see `check`
+        return int(self._table_codes[name].size)
 
     # --- sensitive values ---------------------------------------------------------------------------------------------
 
@@ -318,9 +324,7 @@ class Evidence:
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
             )
         self._check_columns()
-        due = self.manifest.data.rows + self.manifest.withheld
-        if self.rows < due or (self.rows > due and not self.one_of_each_person):
-            raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
+        self._check_rows()
         names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]
         own = self.signatures(names)
         held, shown = (np.bincount(numbers, minlength=own.size) for numbers in (own.table, own.release))
@@ -334,29 +338,55 @@ class Evidence:
 
     def _check_columns(self) -> None:
         """Raise unless the files have the columns that are stated, and these are the ones that the policy publishes."""
-        with connected(self.release) as connection:
-            held = [str(row[0]) for row in connection.sql("DESCRIBE release").fetchall()]
-        stated = self.release.column_names
+        held, stated = self._columns_of("release"), self.release.column_names
         hidden = set(self.sensitive) if self.manifest.in_buckets else set()
         published = {a.name for a in self.table.schema.attributes if a.is_published}
         if foreign := [name for name in self.manifest.domain.names if name not in published]:
             raise ReleaseError(
                 f"{', '.join(map(repr, foreign))} is randomized, which the policy does not publish, says the release.",
-                "Give the release as it was published, and the policy of the publication.",
+                AS_GIVEN,
             )
         own = published - hidden
         labels = {column.name for column in self.manifest.columns if column.treatment in ("sub-table", "group")}
-        for here, due, by in ((held, stated, "its manifest states"), (stated, own | labels, "the policy publishes")):
-            if more := [name for name in here if name not in set(due)]:
+        for here, expected, by in (
+            (held, stated, "its manifest states"),
+            (stated, own | labels, "the policy publishes"),
+        ):
+            if more := [name for name in here if name not in set(expected)]:
                 raise ReleaseError(
                     f"The release has a column that is not one which {by}: {', '.join(map(repr, more))}.",
                     "Do not hand it out: such a column may hold true values. Publish anew.",
                 )
-            if lacking := [name for name in due if name not in set(here)]:
+            if lacking := [name for name in expected if name not in set(here)]:
                 raise ReleaseError(
                     f"The release lacks a column that {by}: {', '.join(map(repr, sorted(lacking)))}.",
-                    "Give the release as it was published, and the policy of the publication.",
+                    AS_GIVEN,
                 )
+
+        if self.manifest.in_buckets:
+            part = self.groups_part
+            due = {part.group_column, *(column.name for column in part.domain), part.count_column}
+            if set(self._columns_of("compositions")) != due:
+                listed = ", ".join(map(repr, sorted(due)))
+                raise ReleaseError(f"The table of the groups has other columns than {listed}.", AS_GIVEN)
+
+    def _columns_of(self, view: str) -> list[str]:
+        with connected(self.release) as connection:
+            return [str(row[0]) for row in connection.sql(f"DESCRIBE {view}").fetchall()]
+
+    def _check_rows(self) -> None:
+        """Raise unless the release has as many rows as are stated, and the table has them: before they are read."""
+        due = self.manifest.data.rows + self.manifest.withheld
+        if self.rows < due or (self.rows > due and not self.one_of_each_person):
+            raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
+        stated = {"release": self.manifest.data.rows}
+        if self.manifest.in_buckets:
+            stated["compositions"] = self.groups_part.lines
+        with connected(self.release) as connection:
+            for view, number in stated.items():
+                [(held,)] = connection.sql(f"SELECT count(*) FROM {view}").fetchall()
+                if held != number:
+                    raise ReleaseError(f"The release has {held:,} rows where its manifest states {number:,}.", AS_GIVEN)
 
     def _check_groups(self) -> None:
         """Raise if the groups list a value more often than the table has it; the rest then are the withheld ones."""

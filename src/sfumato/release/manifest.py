@@ -513,6 +513,8 @@ class Manifest(Part):
             raise ValueError("a release has mechanisms or groups, not both")
         if self.groups and self.groups.parts and self.data.format != "parquet":
             raise ValueError(f"a table in parts is Parquet, not {self.data.format}")
+        if self.groups and not self.groups.number <= self.groups.lines <= self.data.rows:
+            raise ValueError("each group has a line, and each line a record: there are more of the former")
         columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
         if len(columns) != len(set(columns)):
             raise ValueError("a column is randomized by one mechanism only")
