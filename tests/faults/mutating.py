@@ -43,8 +43,8 @@ MUTATIONS = {
     ),
     "the name reaches the disk": Mutation(
         WHOLE,
-        "        _settle(folder)\n",
-        "        pass\n",
+        '        settle(folder, "release"',
+        '        (folder, "release"',
         f"{KILLED}test_a_release_whose_name_did_not_reach_the_disk_is_told_of",
     ),
     "the lock": Mutation(
@@ -188,6 +188,12 @@ MUTATIONS = {
         '        check_closed(Path(path), "key file")\n',
         "",
         f"{FILES}test_a_key_that_others_can_read_is_named[420]",
+    ),
+    "the name of a private file reaches the disk": Mutation(
+        PRIVATE,
+        "        _write_nameless(handle, path, text)\n    _settle(path)\n",
+        "        _write_nameless(handle, path, text)\n",
+        f"{FILES}test_the_name_of_a_private_file_reaches_the_disk[write_new-True]",
     ),
     "no key file is overwritten": Mutation(
         PRIVATE,
