@@ -195,6 +195,30 @@ MUTATIONS = {
         "        _write_nameless(handle, path, text)\n",
         f"{FILES}test_the_name_of_a_private_file_reaches_the_disk[write_new-True]",
     ),
+    "no image of the memory where publish reads a key": Mutation(
+        "sfumato.cli.main",
+        "    with told_if_published(output), no_core_dump():\n",
+        "    with told_if_published(output):\n",
+        f"{FILES}test_no_image_of_the_memory_where_a_key_comes_into_it[publish, a key is read]",
+    ),
+    "no image of the memory where a key for signatures is made": Mutation(
+        "sfumato.publisher.signing",
+        "        with no_core_dump():\n",
+        "        if True:\n",
+        f"{FILES}test_no_image_of_the_memory_where_a_key_comes_into_it[key --sign]",
+    ),
+    "no image of the memory where a key is made": Mutation(
+        "sfumato.values.randomness",
+        "        with no_core_dump():\n",
+        "        if True:\n",
+        f"{FILES}test_no_image_of_the_memory_where_a_key_comes_into_it[key]",
+    ),
+    "what a terminal cannot show stops no release": Mutation(
+        "sfumato.show.terminal",
+        '            stream.reconfigure(errors="backslashreplace")\n',
+        "            pass\n",
+        "tests/cli/test_first_screens.py::test_output_in_ascii_does_not_stop_a_release",
+    ),
     "no key file is overwritten": Mutation(
         PRIVATE,
         '    if os.path.lexists(path):\n        raise UsageError(f"{str(path)!r} exists already; a key',

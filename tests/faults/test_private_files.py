@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sfumato.errors import UsageError
 from sfumato.publisher import publish as publishing
@@ -184,20 +187,72 @@ def test_a_file_without_an_end_is_no_key() -> None:
         SecretKey.load("/dev/zero")
 
 
-def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    manifest = publishing.readme
-    monkeypatch.setattr(
-        publishing, "readme", lambda m: (seen.append(resource.getrlimit(resource.RLIMIT_CORE)[0]), manifest(m))[1]
-    )
+@contextmanager
+def images_of_the_memory() -> Iterator[int]:
+    """Let the system write them, as far as it does; give the limit on their size, which must be so again at the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))  # images are written, as far as the system lets them be
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
     try:
-        released(patients(), folder=tmp_path / "r")
-        assert seen[0] in (0, 1)
+        yield hard
         assert resource.getrlimit(resource.RLIMIT_CORE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def limits_seen_by(patch: pytest.MonkeyPatch, owner: object, name: str) -> list[int]:
+    """Return a list that will hold the limit on images of the memory whenever this function is called."""
+    seen: list[int] = []
+    through = getattr(owner, name)
+
+    def called(*arguments: object) -> object:
+        seen.append(resource.getrlimit(resource.RLIMIT_CORE)[0])
+        return through(*arguments)
+
+    patch.setattr(owner, name, called)
+    return seen
+
+
+NO_IMAGE = (0, 1)
+"""Limits at which none is written."""
+KEYED = ("t.parquet", "policy.toml", "-o", "r", "--key-file", "draws")
+
+
+def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = limits_seen_by(monkeypatch, publishing, "readme")
+    with images_of_the_memory():
+        released(patients(), folder=tmp_path / "r")
+    assert seen
+    assert set(seen) <= set(NO_IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("command", "owner", "name"),
+    [
+        (("publish", "t.parquet", "policy.toml", "-o", "r", "--key-file", "draws"), SecretKey, "load"),
+        (
+            ("publish", "t.parquet", "policy.toml", "-o", "r", "--key-file", "draws", "--sign", "signing"),
+            SigningKey,
+            "load",
+        ),
+        (("key", "--sign", "x"), Ed25519PrivateKey, "generate"),
+        (("key", "x"), secrets, "token_hex"),
+    ],
+    ids=["publish, a key is read", "publish, a key for signatures is read", "key --sign", "key"],
+)
+def test_no_image_of_the_memory_where_a_key_comes_into_it(
+    command: tuple[str, ...], owner: object, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "policy.toml").write_text(f'record_key = "name"\nseries = "clinic"\n{POLICY}')
+    SecretKey.create(folder / "draws")
+    SigningKey.create(folder / "signing")
+    with images_of_the_memory() as limit:
+        if limit in NO_IMAGE:
+            pytest.skip("this system writes none anyway")
+        seen = limits_seen_by(monkeypatch, owner, name)
+        code, _, err = run(*command)
+    assert code == 0, err
+    assert seen
+    assert set(seen) <= set(NO_IMAGE)
 
 
 CRASHING = """
