@@ -219,6 +219,12 @@ MUTATIONS = {
         "            pass\n",
         "tests/cli/test_first_screens.py::test_output_in_ascii_does_not_stop_a_release",
     ),
+    "signals end quietly while the program is loaded": Mutation(
+        "sfumato.cli.start",
+        "    handle_signals(_end)\n",
+        "",
+        f"{ENDS}test_a_signal_while_the_program_is_loaded_ends_it_quietly[SIGTERM-typer]",
+    ),
     "no key file is overwritten": Mutation(
         PRIVATE,
         '    if os.path.lexists(path):\n        raise UsageError(f"{str(path)!r} exists already; a key',
@@ -317,12 +323,12 @@ MUTATIONS = {
     ),
     "polite signals unwind": Mutation(
         COMMANDS,
-        "            signal.signal(getattr(signal, name), unwind)\n",
-        "            pass\n",
+        "    handle_signals(unwind)\n",
+        "",
         f"{ENDS}test_a_polite_kill_ends_without_a_traceback[at work]",
     ),
     "signals that are ignored stay so": Mutation(
-        COMMANDS,
+        "sfumato.cli.signals",
         " and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN",
         "",
         f"{ENDS}test_a_signal_that_is_ignored_stays_ignored",
