@@ -55,7 +55,8 @@ def test_a_mistake_of_the_program_has_a_code_of_its_own(
     code, told = ended(KeyError("HIV"), monkeypatch, capsys)
     assert code == 70
     assert told.startswith("InternalError: sfumato made a mistake (KeyError")
-    assert "Please report this line" in told
+    assert "as an issue of the repository where you got sfumato" in told
+    assert "SECURITY.md there says how" in told
     assert "HIV" not in told
     assert "Traceback" not in told
     monkeypatch.setenv("SFUMATO_TRACEBACK", "1")
