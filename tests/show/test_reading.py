@@ -17,6 +17,7 @@ from sfumato.methods.method import csv_lines
 from sfumato.publisher.policy import Policy
 from sfumato.release.certificate import load_certificate
 from sfumato.show import reading
+from tests.constants import set_constants
 
 READERS: dict[str, Callable[[Path], object]] = {
     "policy": Policy.load,
@@ -48,7 +49,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_TEXT", reading.PIECE)
+    set_constants(monkeypatch, "sfumato.show", LONGEST_TEXT=reading.PIECE)
     with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
         piped("x" * (4 * reading.PIECE), tmp_path)
     (tmp_path / "file").write_text("x" * (reading.PIECE + 1))

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.studio.web import serve
 from sfumato.studio.web.guard import FORM, MOST_BYTES, MOST_FIELDS, MOST_OF_FORM
 from sfumato.studio.web.pages import application, form
+from tests.constants import set_constants
 from tests.studio.served import Served, served
 
 
@@ -168,7 +168,7 @@ def test_the_server_listens_on_the_loopback_alone(site: Served) -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"GET /page HTTP/1.1\r\nhost: x\r\n", b"one answer first"])
 def test_a_connection_that_asks_nothing_is_closed(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "PATIENCE", 0.2)
+    set_constants(monkeypatch, "sfumato.studio.web", PATIENCE=0.2)
     whole = b"GET /page HTTP/1.1\r\nhost: x\r\n\r\n"
     with _site() as site, socket.create_connection(("127.0.0.1", site.port), timeout=30) as waiting:
         if begun == b"one answer first":
@@ -182,7 +182,7 @@ def test_a_connection_that_asks_nothing_is_closed(begun: bytes, monkeypatch: pyt
 
 
 def test_an_answer_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "PATIENCE", 0.1)
+    set_constants(monkeypatch, "sfumato.studio.web", PATIENCE=0.1)
     slow = Route("/slow", lambda request: (time.sleep(1), PlainTextResponse("the page"))[1])
     with served(lambda csrf: application([slow], csrf, {})) as site:
         assert site.get("/slow").text == "the page"
