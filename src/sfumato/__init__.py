@@ -25,9 +25,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers know it: `typing` takes longer to load than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from sfumato.analyst.answer import Answer as Answer
     from sfumato.analyst.associations import Comparison as Comparison
     from sfumato.analyst.power import Power as Power

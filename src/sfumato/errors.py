@@ -105,6 +105,7 @@ class InternalError(SfumatoError):
         place = f" at {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
         return cls(
             f"sfumato made a mistake ({type(problem).__name__}{place}); nothing was published.",
-            "Please report this line to its authors, with the command and the version. SFUMATO_TRACEBACK=1 before the "
-            "command shows more, which may hold values of the table.",
+            "Please report this line, with the command and the version, as an issue of the repository where you got "
+            "sfumato. If a release may tell too much, report it privately: SECURITY.md there says how. "
+            "SFUMATO_TRACEBACK=1 before the command shows more, which may hold values of the table.",
         )

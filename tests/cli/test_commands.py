@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sfumato
 from sfumato.analyst.release import open_release
-from sfumato.cli import main as cli
+from sfumato.cli import start
 from sfumato.cli.main import app
 from sfumato.errors import SfumatoError
 from tests.engines.tools import listing, multiset, patients
@@ -380,4 +380,4 @@ def test_main_is_the_entry_point() -> None:
     from importlib.metadata import entry_points
 
     (entry,) = entry_points(group="console_scripts", name="sfumato")
-    assert entry.load() is cli.main
+    assert entry.load() is start.main

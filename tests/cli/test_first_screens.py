@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -206,7 +207,8 @@ def test_output_in_ascii_does_not_stop_a_release(tmp_path: Path) -> None:
     )
     (tmp_path / "policy.toml").write_text(policy, encoding="utf-8")
     command = [*SFUMATO, "publish", "t.parquet", "policy.toml", "-o", "r"]
-    ended = subprocess.run(command, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert (ended.returncode, b"Published 200 records" in ended.stdout) == (0, True), ended.stderr
     assert rb"n\xe9" in ended.stdout
 

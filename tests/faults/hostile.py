@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,9 +40,8 @@ class Base:
     """An honest release, with the table and the policy that it was made of, in a folder of its own."""
 
     folder: Path
-    secret: str = "disease"
-    value: str = "flu"
-    known: str = "sex"
+    secret: str
+    value: str
 
     @property
     def release(self) -> Path:
@@ -59,25 +58,24 @@ class Hostile:
     said: str | None = ANY
 
 
-def bases(folder: Path) -> dict[str, Base]:
-    """Make the honest releases; those with odd names and values are made one for each of these."""
-    made: dict[str, Base] = {}
+def bases(folder: Path, asked: Collection[str] = ()) -> dict[str, Base]:
+    """Make the honest releases, or those of them that are asked for."""
+    recipes = dict(_recipes())
+    return {name: recipes[name](folder / name) for name in asked or recipes}
+
+
+def _recipes() -> Iterator[tuple[str, Callable[[Path], Base]]]:
+    """Give the names of the honest releases, and what makes each; of odd names and values each has its own."""
     for name, (method, asked, format) in PLAIN.items():
         policy = {"method": {"name": method}, "requirement": asked, "output": {"format": format}}
-        made[name] = _made(folder / name, patients(ROWS), policy, Base(folder / name))
+        yield name, partial(_made, table=patients(ROWS), stated=policy)
     for format in ("parquet", "csv"):
+        policy = {"method": {"name": "uniform"}, "requirement": ASKED, "output": {"format": format}}
         for number, text in enumerate(TEXTS):
-            own = folder / f"odd-{number}-{format}"
-            table = _odd_table(text)
-            policy = {"method": {"name": "uniform"}, "requirement": ASKED, "output": {"format": format}}
-            secret, known = table.column_names[-1], table.column_names[2]
-            made[f"value {number} {format}"] = _made(own, table, policy, Base(own, secret, text, known))
-            own = folder / f"odd-name-{number}-{format}"
+            yield f"value {number} {format}", partial(_made, table=_odd_table(text), stated=policy, value=text)
             if len(text) < MOST_LETTERS:
                 table = patients(ROWS).rename_columns(["name", "age", f"{text} known", f"{text} secret"])
-                base = Base(own, f"{text} secret", "flu", f"{text} known")
-                made[f"name {number} {format}"] = _made(own, table, policy, base)
-    return made
+                yield f"name {number} {format}", partial(_made, table=table, stated=policy)
 
 
 ASKED = {"rho1": 0.3, "rho2": 0.7}
@@ -122,7 +120,8 @@ def _odd_table(text: str) -> pa.Table:
     return plain.set_column(2, "sex", known).set_column(3, "disease", secret)
 
 
-def _made(folder: Path, table: pa.Table, stated: dict[str, Any], base: Base) -> Base:
+def _made(folder: Path, table: pa.Table, stated: dict[str, Any], value: str = "flu") -> Base:
+    base = Base(folder, table.column_names[-1], value)
     (folder / "private").mkdir(parents=True)
     pq.write_table(table, folder / "private" / "table.parquet")
     kept = "a test follows rows by it"
@@ -285,22 +284,6 @@ def _nothing(release: Path, _: Path) -> None:
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------
-
-
-def every() -> Iterator[Hostile]:
-    """Give all cases."""
-    yield from _links()
-    yield from _names()
-    yield from _numbers()
-    yield from _json()
-    yield from _told()
-    yield from _bombs()
-    yield from _foreign()
-    for format in ("parquet", "csv"):
-        for number, text in enumerate(TEXTS):
-            yield Hostile(f"a value {text[:40]!r} in {format}", f"value {number} {format}", _nothing, None)
-            if len(text) < MOST_LETTERS:
-                yield Hostile(f"a name {text[:40]!r} in {format}", f"name {number} {format}", _nothing, None)
 
 
 FILES = {
@@ -614,3 +597,16 @@ def _foreign() -> Iterator[Hostile]:
     yield Hostile("200 folders in one another", "uniform", _deep_beside, "It also holds")
     for name, text in {"nothing": "", "noise": "x" * 1_000_000, "brackets": "[" * 100_000, "zeros": "\0" * 64}.items():
         yield Hostile(f"a signature of {name}", "uniform", partial(_beside, name="manifest.sig", content=text))
+
+
+def _odd() -> Iterator[Hostile]:
+    """Give releases that are honest, and hold odd names and values."""
+    for format in ("parquet", "csv"):
+        for number, text in enumerate(TEXTS):
+            yield Hostile(f"a value {text[:40]!r} in {format}", f"value {number} {format}", _nothing, None)
+            if len(text) < MOST_LETTERS:
+                yield Hostile(f"a name {text[:40]!r} in {format}", f"name {number} {format}", _nothing, None)
+
+
+KINDS_OF_CASES = (_links, _names, _numbers, _json, _told, _bombs, _foreign, _odd)
+"""Generators, each of cases of one kind."""

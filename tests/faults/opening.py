@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +67,13 @@ def commands(folder: Path, base: Base, release: Path) -> dict[str, list[str]]:
     }
 
 
-def attempt(case: Hostile, base: Base, folder: Path) -> tuple[list[str], int]:
-    """Make the release, and give it to all commands; return what went wrong, and how many commands were run."""
+def attempt(
+    case: Hostile, base: Base, folder: Path, only: Collection[str] = (), limited: bool = True
+) -> tuple[list[str], int]:
+    """Make the release, and give it to all commands, or to some; return what went wrong, and how many were run.
+
+    `limited`: also what they took, which is theirs alone only where nothing else is done on the machine.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     planted, release = folder / "planted", folder / "own" / "release"
     planted.mkdir(parents=True)
@@ -76,12 +81,13 @@ def attempt(case: Hostile, base: Base, folder: Path) -> tuple[list[str], int]:
     shutil.copytree(base.release, release)
     _changed(case, release, planted)
     found = []
-    asked = commands(folder / "own", base, release)
+    asked = {name: c for name, c in commands(folder / "own", base, release).items() if not only or name in only}
     for name, command in asked.items():
         before = _listing(release)
         with _read_in(planted) as read:
             ran = _apart(folder, base, release, name, command)
-        found += [f"{case.name}: {name}: {text}" for text in (*ran.problems, *read)]
+        took = _too_much(ran) if limited else ()
+        found += [f"{case.name}: {name}: {text}" for text in (*ran.problems, *took, *read)]
         if _listing(release) != before:
             found.append(f"{case.name}: {name}: changed the release")
         if SECRET in ran.told:
@@ -111,6 +117,13 @@ def _unsaid(case: Hostile, told: str) -> Iterator[str]:
     code = int(told.partition("\n")[0] or 0)
     if case.said is not None and (code == 0 or case.said not in plain):
         yield f"should refuse ({case.said}), ended with {plain[:300]}"
+
+
+def _too_much(ran: Run) -> Iterator[str]:
+    if ran.seconds > SECONDS:
+        yield f"took {ran.seconds:.0f} s of the processor"
+    if ran.memory > MEMORY:
+        yield f"took {ran.memory / 1e9:.1f} GB"
 
 
 def _listing(folder: Path) -> str:
@@ -147,10 +160,6 @@ def _apart(folder: Path, base: Base, release: Path, name: str, command: list[str
     said = json.loads(told.read_text())
     told.unlink()
     problems += said["problems"]
-    if seconds > SECONDS:
-        problems.append(f"took {seconds:.0f} s of the processor")
-    if memory > MEMORY:
-        problems.append(f"took {memory / 1e9:.1f} GB")
     return Run(problems, said["told"], seconds, memory)
 
 

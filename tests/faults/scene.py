@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.cli.main import INTERRUPTED
+from sfumato.cli.signals import INTERRUPTED
 from sfumato.release.formats.parquet import COMPRESSED, Thrift, _decompressed
 from tests.faults.injected import FAULTS, KILLS, SIGNALS, Ended, Runs
 from tests.golden.cases import CASES, FILES, KEY_FILE, Case, table

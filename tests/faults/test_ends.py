@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import duckdb
@@ -54,7 +55,8 @@ def test_a_mistake_of_the_program_has_a_code_of_its_own(
     code, told = ended(KeyError("HIV"), monkeypatch, capsys)
     assert code == 70
     assert told.startswith("InternalError: sfumato made a mistake (KeyError")
-    assert "Please report this line" in told
+    assert "as an issue of the repository where you got sfumato" in told
+    assert "SECURITY.md there says how" in told
     assert "HIV" not in told
     assert "Traceback" not in told
     monkeypatch.setenv("SFUMATO_TRACEBACK", "1")
@@ -145,6 +147,45 @@ def test_a_polite_kill_ends_without_a_traceback(body: str) -> None:
     done = after_signal(body, signal.SIGTERM, ignored=False)
     assert done.returncode == 130, done.stderr
     assert done.stderr == "Interrupted: nothing was published.\n"
+
+
+LOADING = """
+import os, sys
+from importlib.metadata import EntryPoint
+script, number, module = sys.argv[1:]
+class Sending:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), int(number))
+sys.meta_path.insert(0, Sending())
+sys.argv[1:] = ["--version"]
+EntryPoint("sfumato", script, "console_scripts").load()()
+"""
+
+
+def loading(number: signal.Signals, module: str, ignored: bool = False) -> subprocess.CompletedProcess[str]:
+    """Start the command as it is installed; it gets a signal when it begins to load this module."""
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    return subprocess.run(
+        [sys.executable, "-c", LOADING, pyproject["project"]["scripts"]["sfumato"], str(int(number)), module],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL),
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.mark.parametrize("module", ["sfumato.cli.main", "typer", "sfumato.cli.studio"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_while_the_program_is_loaded_ends_it_quietly(number: signal.Signals, module: str) -> None:
+    done = loading(number, module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted: nothing was published.\n")
+
+
+def test_a_signal_that_is_ignored_does_not_end_the_loading() -> None:
+    done = loading(signal.SIGHUP, "typer", ignored=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

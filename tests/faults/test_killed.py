@@ -26,6 +26,7 @@ from sfumato.publisher import publish as publishing
 from sfumato.publisher import whole_or_absent
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.whole_or_absent import new_folder
+from sfumato.show import disk
 from tests.engines.tools import listing, patients, released
 
 POLICY = """
@@ -247,14 +248,14 @@ def test_a_run_that_loses_its_folder_before_it_is_locked_begins_another(
 
 
 def test_a_release_whose_name_did_not_reach_the_disk_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    through = whole_or_absent.to_disk
+    through = disk.to_disk
 
     def fail(path: Path) -> None:
         if path == folder:
             raise OSError(5, "Input/output error")
         through(path)
 
-    monkeypatch.setattr(whole_or_absent, "to_disk", fail)
+    monkeypatch.setattr(disk, "to_disk", fail)
     with pytest.raises(UsageError, match=r"written and whole, but its disk does not confirm.*Input/output error"):
         publish_again(folder)
     monkeypatch.undo()

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sfumato.errors import UsageError
 from sfumato.publisher import publish as publishing
-from sfumato.show.private import write_new
+from sfumato.publisher.signing import SigningKey
+from sfumato.release.signature import PublicKey
+from sfumato.show.private import write_new, write_private
 from sfumato.values.randomness import SecretKey
 from tests.cli.test_commands import run
+from tests.constants import set_constants
 from tests.engines.tools import listing, patients, released
 from tests.faults.test_ends import POLICY
 
@@ -83,7 +90,60 @@ def test_a_file_has_no_name_before_it_is_whole(tmp_path: Path, monkeypatch: pyte
     through = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(listing(tmp_path)), through(handle))[1])
     write_new(tmp_path / "x", "secret")
-    assert (seen, listing(tmp_path), (tmp_path / "x").read_text()) == ([[]], ["x"], "secret")
+    assert (seen, listing(tmp_path), (tmp_path / "x").read_text()) == ([[], ["x"]], ["x"], "secret")
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+@pytest.mark.parametrize("write", [write_new, write_private])
+def test_the_name_of_a_private_file_reaches_the_disk(
+    write: Callable[[Path, str], None], nameless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the folder: else a power cut takes a key, and leaves the release that was drawn with it."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE")
+    synced: list[tuple[bool, bool]] = []
+    through = os.fsync
+
+    def seen(handle: int) -> None:
+        synced.append((os.path.samestat(os.fstat(handle), tmp_path.stat()), (tmp_path / "x").exists()))
+        through(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    write(tmp_path / "x", "secret")
+    assert synced == [(False, False), (True, True)]  # the file, and then its folder
+
+
+@pytest.mark.parametrize("write", [write_new, write_private])
+def test_a_name_that_did_not_reach_the_disk_is_told_of(
+    write: Callable[[Path, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_folder(monkeypatch)
+    with pytest.raises(UsageError, match=r"written and whole, but its disk does not confirm.*Input/output error"):
+        write(tmp_path / "x", "secret")
+    assert (listing(tmp_path), (tmp_path / "x").read_text()) == (["x"], "secret")
+
+
+def test_a_system_that_opens_no_folder_keeps_the_name_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Windows."""
+    broken_folder(monkeypatch)
+    set_constants(monkeypatch, "sfumato.show", OPENS_FOLDERS=False)
+    write_new(tmp_path / "x", "secret")
+    assert (tmp_path / "x").read_text() == "secret"
+
+
+def test_both_keys_for_signatures_stay_if_the_name_of_one_did_not_reach_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without the other would be of no use, and keep a new one from being made."""
+    for fails_at, left in ((1, []), (2, ["k", "k.pub"])):
+        broken_folder(monkeypatch, fails_at)
+        with pytest.raises(UsageError, match="does not confirm"):
+            SigningKey.create(tmp_path / "k")
+        monkeypatch.undo()
+        assert listing(tmp_path) == left
+    assert SigningKey.load(tmp_path / "k").public == PublicKey.load(tmp_path / "k.pub")
 
 
 def test_a_disk_without_nameless_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +154,21 @@ def test_a_disk_without_nameless_files(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match="exists already"):
         write_new(tmp_path / "x", "other")
     assert (tmp_path / "x").read_text() == "secret"
+
+
+def broken_folder(monkeypatch: pytest.MonkeyPatch, fails_at: int = 1) -> None:
+    """Let the disk refuse to confirm what is in a folder, when it is asked that for the n-th time."""
+    asked: list[int] = []
+    through = os.fsync
+
+    def fail(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            asked.append(handle)
+            if len(asked) == fails_at:
+                raise OSError(5, "Input/output error")
+        through(handle)
+
+    monkeypatch.setattr(os, "fsync", fail)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
@@ -112,20 +187,72 @@ def test_a_file_without_an_end_is_no_key() -> None:
         SecretKey.load("/dev/zero")
 
 
-def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    manifest = publishing.readme
-    monkeypatch.setattr(
-        publishing, "readme", lambda m: (seen.append(resource.getrlimit(resource.RLIMIT_CORE)[0]), manifest(m))[1]
-    )
+@contextmanager
+def images_of_the_memory() -> Iterator[int]:
+    """Let the system write them, as far as it does; give the limit on their size, which must be so again at the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))  # images are written, as far as the system lets them be
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
     try:
-        released(patients(), folder=tmp_path / "r")
-        assert seen[0] in (0, 1)
+        yield hard
         assert resource.getrlimit(resource.RLIMIT_CORE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def limits_seen_by(patch: pytest.MonkeyPatch, owner: object, name: str) -> list[int]:
+    """Return a list that will hold the limit on images of the memory whenever this function is called."""
+    seen: list[int] = []
+    through = getattr(owner, name)
+
+    def called(*arguments: object) -> object:
+        seen.append(resource.getrlimit(resource.RLIMIT_CORE)[0])
+        return through(*arguments)
+
+    patch.setattr(owner, name, called)
+    return seen
+
+
+NO_IMAGE = (0, 1)
+"""Limits at which none is written."""
+KEYED = ("t.parquet", "policy.toml", "-o", "r", "--key-file", "draws")
+
+
+def test_no_image_of_the_memory_while_a_key_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = limits_seen_by(monkeypatch, publishing, "readme")
+    with images_of_the_memory():
+        released(patients(), folder=tmp_path / "r")
+    assert seen
+    assert set(seen) <= set(NO_IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("command", "owner", "name"),
+    [
+        (("publish", "t.parquet", "policy.toml", "-o", "r", "--key-file", "draws"), SecretKey, "load"),
+        (
+            ("publish", "t.parquet", "policy.toml", "-o", "r", "--key-file", "draws", "--sign", "signing"),
+            SigningKey,
+            "load",
+        ),
+        (("key", "--sign", "x"), Ed25519PrivateKey, "generate"),
+        (("key", "x"), secrets, "token_hex"),
+    ],
+    ids=["publish, a key is read", "publish, a key for signatures is read", "key --sign", "key"],
+)
+def test_no_image_of_the_memory_where_a_key_comes_into_it(
+    command: tuple[str, ...], owner: object, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "policy.toml").write_text(f'record_key = "name"\nseries = "clinic"\n{POLICY}')
+    SecretKey.create(folder / "draws")
+    SigningKey.create(folder / "signing")
+    with images_of_the_memory() as limit:
+        if limit in NO_IMAGE:
+            pytest.skip("this system writes none anyway")
+        seen = limits_seen_by(monkeypatch, owner, name)
+        code, _, err = run(*command)
+    assert code == 0, err
+    assert seen
+    assert set(seen) <= set(NO_IMAGE)
 
 
 CRASHING = """

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 WALKS = Path(__file__).parents[2] / "benchmarks" / "walks.py"
-MOST = {"publish": 42, "sql": 21, "verify": 20}
+MOST = {"publish": 43, "sql": 21, "verify": 20}
 
 
 def test_no_walk_grows_unnoticed() -> None:

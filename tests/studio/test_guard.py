@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -164,6 +165,20 @@ def test_the_server_listens_on_the_loopback_alone(site: Served) -> None:
     for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
         with socket.socket(family) as outside, pytest.raises(ConnectionRefusedError):
             outside.connect((address, site.port))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="has no such signal")
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_studio_ends_with_its_terminal_unless_that_is_ignored(ignored: bool) -> None:
+    """As `nohup` asks."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        server = serve.server_of(application([], "", {}))
+        serve._end_with_terminal(server)
+        signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert server.should_exit != ignored
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /page HTTP/1.1\r\nhost: x\r\n", b"one answer first"])

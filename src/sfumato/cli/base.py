@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
+from sfumato.cli.signals import handle_signals
 from sfumato.errors import CannotMeet, InternalError, Interrupted, SfumatoError, UsageError, no_more_threads
 from sfumato.show.terminal import is_unicode, json_text, line_width, put, say
 
@@ -250,10 +250,7 @@ def ended_cleanly() -> Iterator[None]:
         raise KeyboardInterrupt
 
     interrupted: list[int] = []
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        # one that is ignored stays so: nohup asks for it
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
-            signal.signal(getattr(signal, name), unwind)
+    handle_signals(unwind)
     try:
         yield
     except Interrupted:

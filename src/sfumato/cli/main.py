@@ -39,6 +39,7 @@ from sfumato.cli.base import (
     tell_first,
     told_if_published,
 )
+from sfumato.cli.signals import INTERRUPTED, NOTHING_PUBLISHED
 from sfumato.cli.studio import check_installed, open_page, studio
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.show.terminal import line_width, listed, never_fail_to_print, say, table_width
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from sfumato.values.profile import Profile
     from sfumato.values.randomness import SecretKey
 
-INTERRUPTED = 128 + 2
 PAPERS_HINT = (
     "In a copy of sfumato's repository: pip install ./papers, "
     "or write uv run --package sfumato-papers sfumato reproduce in place of sfumato reproduce."
@@ -76,14 +76,14 @@ def main() -> None:
         sys.exit(fail(problem, as_json))
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer's own, which says nothing
-            say("Interrupted: nothing was published.", error=True)
+            say(NOTHING_PUBLISHED, error=True)
         raise
     except OSError as problem:  # of files beside the release: a plan, a key
         sys.exit(
             fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
         )
     except KeyboardInterrupt:
-        say("Interrupted: nothing was published.", error=True)
+        say(NOTHING_PUBLISHED, error=True)
         sys.exit(INTERRUPTED)
     except Exception as problem:
         if TRACEBACK in os.environ:

@@ -56,13 +56,16 @@ class SigningKey:
             check_no_key(file)
         with no_core_dump():
             made = cls(Ed25519PrivateKey.generate())
-            write_new(public, made.public.to_pem())
+            secret = made.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
             try:
-                write_new(private, made.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+                write_new(public, made.public.to_pem())
+                public.chmod(PUBLIC_MODE)
+                write_new(private, secret)
             except BaseException:
-                public.unlink()
+                # one is of use only with the other; either may be there though its disk did not confirm it
+                if _holds(public, made.public.to_pem()) and not _holds(private, secret):
+                    public.unlink()
                 raise
-        public.chmod(PUBLIC_MODE)
         return made
 
     @property
@@ -73,6 +76,13 @@ class SigningKey:
     def sign(self, manifest: bytes) -> Signature:
         """Return the signature of a manifest."""
         return Signature(self.public.fingerprint, self.key.sign(PREFIX + manifest))
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.is_file() and read_short(path) == text
+    except (OSError, ValueError):  # it cannot be read, or is no text
+        return False
 
 
 def public_file(private: Path) -> Path:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from sfumato.errors import OutOfSpace, UsageError
 from sfumato.release.folder import check_name
+from sfumato.show.disk import settle, to_disk
 from sfumato.values.randomness import release_id
 
 try:
@@ -63,19 +64,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         for file in (*partial.rglob("*"), partial):
             to_disk(file)
         os.rename(partial, folder)
-        _settle(folder)
-
-
-def _settle(folder: Path) -> None:
-    """Bring a release's name to the disk; if that fails the release is there all the same, and may not stay."""
-    try:
-        to_disk(folder.parent)
-    except OSError as problem:
-        raise UsageError(
-            f"The release {str(folder)!r} is written and whole, but its disk does not confirm that it will stay: "
-            f"{problem.strerror or problem}.",
-            f"Check the disk, then `sfumato verify {shlex.quote(str(folder))}`.",
-        ) from None
+        settle(folder, "release", f"Check the disk, then `sfumato verify {shlex.quote(str(folder))}`.")
 
 
 @contextmanager
@@ -142,18 +131,6 @@ def _told(parent: Path) -> Iterator[None]:
             f"The release cannot be written to {str(parent)!r}: {problem.strerror or problem}.",
             "Nothing was published.",
         ) from None
-
-
-def to_disk(path: Path) -> None:
-    """Bring a file or a folder to the disk; a folder only where the system can open one (Windows cannot)."""
-    if os.name == "nt" and path.is_dir():
-        return
-    # Windows brings to the disk only what may be written
-    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- what others left -------------------------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TextIO
 
 from sfumato.errors import UsageError
+from sfumato.show.disk import settle
 
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only the user can read, whole or not at all; what was there before is replaced."""
     with _partial(path, text) as partial:
         os.replace(partial, path)
+    _settle(path)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -30,7 +32,13 @@ def write_new(path: Path, text: str) -> None:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o600)
     except (AttributeError, OSError):  # a system or a disk without such files
         _write_named(path, text)
-        return
+    else:
+        _write_nameless(handle, path, text)
+    _settle(path)
+
+
+def _write_nameless(handle: int, path: Path, text: str) -> None:
+    """Write a file that has no name yet, and give it its own when it is whole."""
     with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
         _fill(file, text)
         try:
@@ -39,6 +47,11 @@ def write_new(path: Path, text: str) -> None:
             raise _taken(path) from None
         except OSError:  # a system that does not show its processes
             _write_named(path, text)
+
+
+def _settle(path: Path) -> None:
+    """Bring the name to the disk: without it a power cut takes a key, and leaves the release that was drawn with it."""
+    settle(path, "file", "It may be lost in a power cut. Check the disk, and keep a copy elsewhere.")
 
 
 def _fill(file: TextIO, text: str) -> None:

@@ -31,6 +31,7 @@ from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once, collected, in_arrow, mapped
 from sfumato.errors import TableError
 from sfumato.release.formats.parquet import Parquet
+from sfumato.show.disk import to_disk
 from sfumato.values.arrays import IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.randomness import SecretKey, release_id
@@ -88,7 +89,7 @@ class WriteFiles:
                 _, number, sha256, schema, _ = write_file(
                     packed(rows), path, Parquet(self.complete, sets=self.sets), Event()
                 )
-                _to_disk(path)
+                to_disk(path)  # its worker may be gone when the release is committed
                 lines.append((path.name, *place, number, 0, sha256, schema.serialize().to_pybytes()))
         yield in_arrow(FILES, [*lines, ("", 0, 0, 0, checked.view(np.int64)[0], "", b"")])
 
@@ -98,15 +99,6 @@ def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterato
     some = ((place, batch) for place, batch in rows if batch.num_rows)
     for place, group in groupby(some, key=itemgetter(0)):
         yield place, map(itemgetter(1), group)
-
-
-def _to_disk(path: Path) -> None:
-    """Have a file on the disk: its worker may be gone when the release is committed."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def packed(batches: Iterator[Any]) -> Iterator[Any]:

@@ -118,5 +118,6 @@ def _end_with_terminal(server: uvicorn.Server) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
 
-    if hasattr(signal, "SIGHUP"):
+    # one that is ignored stays so: nohup asks for it
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, end)
