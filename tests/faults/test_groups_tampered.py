@@ -183,7 +183,7 @@ STATED = "guarantee, as stated"
         ("anatomy", lambda m: m["columns"][-1].update(treatment="untouched"), {STATED}),
         ("anatomy", lambda m: m["data"].update(rows=m["data"]["rows"] + 1), {"rows"}),
         ("anatomy", lambda m: m["groups"].update(lines=m["groups"]["lines"] - 1), {"lines"}),
-        ("anatomy", lambda m: m["groups"].update(number=m["groups"]["number"] + 1), {"groups"}),
+        ("anatomy", lambda m: m["groups"].update(number=m["groups"]["number"] + 1), {"groups of data"}),
         ("anatomy", lambda m: m["groups"]["domain"][0]["values"].__setitem__(0, "plague"), {"domain"}),
         ("anatomy", lambda m: m["groups"]["domain"][0].update(values=["flu"] * 4), {STATED, "data"}),
         ("anatomy", lambda m: m["groups"]["domain"][0]["values"].reverse(), {"order of values"}),
@@ -201,7 +201,7 @@ STATED = "guarantee, as stated"
 def test_a_changed_manifest(
     kind: str, change: Callable[[dict[str, Any]], None], fails: set[str], copied: Callable[[str], sf.Release]
 ) -> None:
-    found = failed(edited(copied(kind), change))
+    found = {name.removesuffix(".csv").removesuffix(".parquet") for name in failed(edited(copied(kind), change))}
     assert {"manifest", *fails} <= found
 
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from sfumato.studio.web import serve
 from sfumato.studio.web.guard import FORM, MOST_BYTES, MOST_FIELDS, MOST_OF_FORM
 from sfumato.studio.web.pages import application, form
 from tests.constants import set_constants
