@@ -501,6 +501,42 @@ MUTATIONS = {
         "",
         f"{ENDS}test_a_signal_that_is_ignored_stays_ignored",
     ),
+    "an end is told where all is stopped": Mutation(
+        "sfumato.engines.base",
+        "                if stopped.is_set():\n                    break\n                ready.put((item, None))",
+        "                if stopped.is_set():\n                    return\n                ready.put((item, None))",
+        "tests/engines/test_ahead.py::test_who_leaves_early_waits_for_nobody_where_one_thread_makes_for_another",
+    ),
+    "rows are counted before an audit reads them": Mutation(
+        "sfumato.auditor.evidence",
+        "                if held != number:\n",
+        "                if False:\n",
+        "tests/faults/test_audit_tampered.py::test_a_number_of_rows_that_is_not_the_stated_one_is_refused[0-data]",
+    ),
+    "a release of another table is not read": Mutation(
+        "sfumato.auditor.evidence",
+        "        self._read_table([name])  # the release",
+        "        self.in_table(name)  # the release",
+        "tests/faults/test_audit_tampered.py::test_a_release_of_more_rows_than_the_table_is_not_read",
+    ),
+    "groups have the columns that are stated": Mutation(
+        "sfumato.auditor.evidence",
+        'if set(self._columns_of("compositions")) != due:',
+        "if False:",
+        "tests/faults/test_audit_tampered.py::test_groups_with_other_columns_are_refused[none]",
+    ),
+    "each group has a line, and each line a record": Mutation(
+        "sfumato.release.manifest",
+        "if self.groups and not self.groups.number <= self.groups.lines <= self.data.rows:",
+        "if False:",
+        "tests/faults/test_groups_tampered.py::test_more_groups_than_lines_or_lines_than_records[parquet-lines]",
+    ),
+    "what is no number names nobody": Mutation(
+        "sfumato.engines.base",
+        "    column = nan_as_null(column)\n",
+        "",
+        "tests/engines/test_identity.py::test_what_is_no_number_names_no_person[error-False]",
+    ),
     "names in a README are escaped": Mutation(
         "sfumato.release.readme",
         '    return _READ_AS_HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", escaped)\n',

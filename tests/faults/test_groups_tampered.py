@@ -213,6 +213,7 @@ def test_a_changed_manifest(
         lambda m: m["groups"].update(lines=10**12),
         lambda m: m["groups"].update(number=10**12),
     ],
+    ids=["rows", "lines", "many lines", "groups"],
 )
 def test_more_groups_than_lines_or_lines_than_records(
     change: Callable[[dict[str, Any]], None], copied: Callable[[str], sf.Release]
