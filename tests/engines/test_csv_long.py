@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.embedded import csv_lines
+from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import TableError
 from tests.conftest import make_policy
 from tests.engines.tools import released
@@ -76,7 +77,7 @@ def test_a_line_that_no_table_has_is_never_whole_in_memory(where: str, packed: b
     asks = f"from sfumato.engines.embedded.sources import open_source\nlist(open_source({str(path)!r}).batches(['s']))"
     done = subprocess.run([sys.executable, "-c", MEASURED.format(asks)], capture_output=True, text=True, check=False)
     line = before.count(b"\n") + 1
-    assert f"line {line}: it has more than {csv_lines.LONGEST_LINE:,} characters" in done.stderr
+    assert f"line {line}: it has more than {csv_lines.LONGEST_LINE:,} bytes" in done.stderr
     assert int(done.stdout) < 400 << 10
 
 
@@ -88,3 +89,25 @@ try:
 finally:
     print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
+
+
+@pytest.mark.parametrize("letter", ["y", "é"])
+@pytest.mark.parametrize("before", [0, 400_000])
+def test_where_a_long_line_stands_and_its_letters_change_nothing(before: int, letter: str, tmp_path: Path) -> None:
+    """Lines are read by stretches of 8 MB, and counted in bytes."""
+    path, most = tmp_path / "t.csv", csv_lines.LONGEST_LINE // len(letter.encode())
+    for length, fits in ((most - 100, True), (most + (1 << 20), False)):
+        path.write_text("x,s\n" + "a value before,a\n" * before + letter * length + ",a\n")
+        source = open_source(path)
+        if fits:
+            assert sum(batch.rows.num_rows for batch in source.batches(["s"])) == before + 1
+        else:
+            with pytest.raises(TableError, match=f"line {before + 2}: it has more than 16,777,216 bytes"):
+                list(source.batches(["s"]))
+
+
+def test_a_value_of_many_lines_that_is_too_long_is_told_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('x,s\nv,a\n"' + ("y" * 99 + "\n") * 180_000 + '",a\n')
+    with pytest.raises(TableError, match=r"line .*: a value has more than 16,777,216 letters, or its quote is never"):
+        list(open_source(path).batches(["s"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import secrets
@@ -21,11 +22,13 @@ from sfumato.errors import UsageError
 from sfumato.publisher import publish as publishing
 from sfumato.publisher.signing import SigningKey
 from sfumato.release.signature import PublicKey
+from sfumato.show.disk import KNOWS_NO_FOLDERS, to_disk
 from sfumato.show.private import write_new, write_private
 from sfumato.values.randomness import SecretKey
 from tests.cli.test_commands import run
+from tests.conftest import make_policy
 from tests.constants import set_constants
-from tests.engines.tools import listing, patients, released
+from tests.engines.tools import ROLES, listing, patients, released
 from tests.faults.test_ends import POLICY
 
 
@@ -133,6 +136,33 @@ def test_a_system_that_opens_no_folder_keeps_the_name_all_the_same(
     assert (tmp_path / "x").read_text() == "secret"
 
 
+@pytest.mark.parametrize("code", sorted(KNOWS_NO_FOLDERS))
+def test_a_disk_that_confirms_no_folder_keeps_the_name_all_the_same(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some network drives, on which nothing could be published, and no key made."""
+    broken_folder(monkeypatch, 0, code)
+    write_new(tmp_path / "x", "secret")
+    assert (tmp_path / "x").read_text() == "secret"
+    SigningKey.create(tmp_path / "k")
+    assert SigningKey.load(tmp_path / "k").public == PublicKey.load(tmp_path / "k.pub")
+    released(patients(), make_policy(ROLES), folder=tmp_path / "r")
+    assert (tmp_path / "r" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("code", sorted(KNOWS_NO_FOLDERS))
+def test_a_file_that_the_disk_does_not_confirm_is_an_error(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    (tmp_path / "x").write_text("secret")
+    with pytest.raises(OSError, match=os.strerror(code)):
+        to_disk(tmp_path / "x")
+
+
 def test_both_keys_for_signatures_stay_if_the_name_of_one_did_not_reach_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,16 +186,16 @@ def test_a_disk_without_nameless_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "x").read_text() == "secret"
 
 
-def broken_folder(monkeypatch: pytest.MonkeyPatch, fails_at: int = 1) -> None:
-    """Let the disk refuse to confirm what is in a folder, when it is asked that for the n-th time."""
+def broken_folder(monkeypatch: pytest.MonkeyPatch, fails_at: int = 1, code: int = errno.EIO) -> None:
+    """Let the disk refuse to confirm what is in a folder, when it is asked that for the n-th time (0: always)."""
     asked: list[int] = []
     through = os.fsync
 
     def fail(handle: int) -> None:
         if stat.S_ISDIR(os.fstat(handle).st_mode):
             asked.append(handle)
-            if len(asked) == fails_at:
-                raise OSError(5, "Input/output error")
+            if fails_at in (0, len(asked)):
+                raise OSError(code, os.strerror(code))
         through(handle)
 
     monkeypatch.setattr(os, "fsync", fail)

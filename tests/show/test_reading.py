@@ -28,6 +28,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "hierarchy": lambda path: read_hierarchy(path, "sex", ["F"]),
 }
 ENDLESS = Path("/dev/zero")
+MEGABYTE = 1 << 20
 
 
 @pytest.mark.skipif(not ENDLESS.exists(), reason="has no file without an end")
@@ -49,10 +50,10 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_constants(monkeypatch, "sfumato.show", LONGEST_TEXT=reading.PIECE)
+    set_constants(monkeypatch, "sfumato.show", LONGEST_TEXT=MEGABYTE)
     with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
-        piped("x" * (4 * reading.PIECE), tmp_path)
-    (tmp_path / "file").write_text("x" * (reading.PIECE + 1))
+        piped("x" * (4 * MEGABYTE), tmp_path)
+    (tmp_path / "file").write_text("x" * (MEGABYTE + 1))
     with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
         reading.read_text(tmp_path / "file")
 
@@ -79,3 +80,9 @@ def piped(text: str, folder: Path) -> str:
 def test_a_mark_before_the_first_value_is_no_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\n")
     assert list(reading.read_csv(tmp_path / "t.csv")) == [["a", "b"], ["1", "2"]]
+
+
+def test_line_ends_of_texts_are_alike_and_those_of_values_stay(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b'a\r\nb\r"c\r\nd"\n')
+    assert reading.read_text(tmp_path / "t.csv") == 'a\nb\n"c\nd"\n'
+    assert list(reading.read_csv(tmp_path / "t.csv")) == [["a"], ["b"], ["c\r\nd"]]

@@ -108,6 +108,15 @@ def test_a_row_without_an_identifier(extra: str, tmp_path: Path, spark: SparkSes
     assert same_error(path, policy, spark, tmp_path, plan).message == "'name' is missing in row 231."
 
 
+def test_what_is_no_number_identifies_nobody(tmp_path: Path, spark: SparkSession) -> None:
+    policy = make_policy(ROLES, extra='person = { column = "name", repeated = "keep-one" }')
+    numbers = pa.array([float(k) for k in range(300)])
+    whole = patients().set_column(0, "name", numbers)
+    plan = planned(sf.scan(whole, policy))
+    path = two_files(with_values(whole, "name", {280: float("nan"), 230: float("nan")}), tmp_path / "in")
+    assert same_error(path, policy, spark, tmp_path, plan).message == "'name' is missing in row 231."
+
+
 def test_rows_without_addresses_have_no_numbers(tmp_path: Path, spark: SparkSession) -> None:
     table = with_values(patients(), "disease", {20: "odd"})
     frame = spark.read.parquet(str(two_files(table, tmp_path / "in"))).repartition(2)

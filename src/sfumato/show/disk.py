@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,15 +11,22 @@ from sfumato.errors import UsageError
 OPENS_FOLDERS = os.name != "nt"
 """Whether the system can open a folder, as it must be to be brought to the disk: Windows cannot."""
 
+KNOWS_NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF}
+"""What a disk says that brings files alone to itself, as some network drives and shared folders do."""
+
 
 def to_disk(path: Path) -> None:
-    """Bring a file or a folder to the disk; a folder only where the system can open one."""
-    if not OPENS_FOLDERS and path.is_dir():
+    """Bring a file or a folder to the disk; a folder only where the system and its disk can do so."""
+    is_folder = path.is_dir()
+    if is_folder and not OPENS_FOLDERS:
         return
     # Windows brings to the disk only what may be written
     handle = os.open(path, os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR)
     try:
         os.fsync(handle)
+    except OSError as problem:
+        if not is_folder or problem.errno not in KNOWS_NO_FOLDERS:
+            raise
     finally:
         os.close(handle)
 

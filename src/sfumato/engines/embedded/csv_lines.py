@@ -99,8 +99,9 @@ class _Cutter:
         if not first:
             return b""
         last = self._room.find(b"\n", stop - before - 1, end)
+        begun = self._room.rfind(b"\n", 0, stop - before - 1) + 1
         while last < 0:
-            if end > STRETCH + LONGEST_LINE:
+            if end - begun > LONGEST_LINE:
                 raise pa.ArrowInvalid(f"a line has more than {LONGEST_LINE:,} bytes")
             got = self._read(before + end, end, PIECE)
             if not got:

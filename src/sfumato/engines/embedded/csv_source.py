@@ -39,6 +39,7 @@ DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 LONGEST_FIELD = csv_lines.LONGEST_LINE
 DAMAGED = "Export or copy the file again."
+LONG_COLUMN = "Write the table to Parquet, or leave the long column out."
 
 
 class CsvSource:
@@ -77,7 +78,7 @@ class CsvSource:
         if self.path.suffix.lower() == ".gz" or self._header_lines != 1:
             return False
         with self._bytes() as raw:
-            header = raw.readline()
+            header = raw.readline(LONGEST_FIELD)  # longer where lines have other ends
             if not header.endswith(b"\n") or b"\r" in header.removesuffix(b"\r\n"):
                 return False
             room = bytearray(CSV_BLOCK)
@@ -111,11 +112,11 @@ class CsvSource:
     def _short(self, lines: TextIO) -> Iterator[str]:
         """Yield the lines of the file; raise at one that is too long, before the whole of it is in memory."""
         for number in itertools.count(1):
-            line = lines.readline(LONGEST_FIELD)
-            if len(line) == LONGEST_FIELD and not line.endswith(("\n", "\r")):
+            line = lines.readline(LONGEST_FIELD + 2)
+            # a letter has at most four bytes: most lines need not be written to be known as short
+            if len(line) > LONGEST_FIELD // 4 and len(line.rstrip("\r\n").encode()) > LONGEST_FIELD:
                 raise TableError(
-                    f"{self.description!r}, line {number}: it has more than {LONGEST_FIELD:,} characters.",
-                    "Write the table to Parquet, or leave the long column out.",
+                    f"{self.description!r}, line {number}: it has more than {LONGEST_FIELD:,} bytes.", LONG_COLUMN
                 )
             if not line:
                 return
@@ -211,14 +212,19 @@ class CsvSource:
                         return TableError(
                             f"{self.description!r}, line {reader.line_num}: the row has more than {CSV_BLOCK:,} bytes, "
                             "which is not read where values are quoted.",
-                            "Write the table to Parquet, or leave the long column out.",
+                            LONG_COLUMN,
                         )
                     last = reader.line_num
         except UnicodeDecodeError:
             return self._not_utf8()
         except csv.Error as broken:
-            never_closed = any(sign in str(broken) for sign in ("end of data", "field limit"))
-            what = "a quote is never closed" if never_closed else broken
+            if "field limit" in str(broken):
+                return TableError(
+                    f"{self.description!r}, line {last + 1}: a value has more than {LONGEST_FIELD:,} letters, or its "
+                    "quote is never closed.",
+                    f"Mend the line. {LONG_COLUMN}",
+                )
+            what = "a quote is never closed" if "end of data" in str(broken) else broken
             return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
         except DAMAGE as broken:
             return TableError(f"{self.description!r} is damaged after line {last}: {_said(broken)}.", DAMAGED)

@@ -87,7 +87,7 @@ def complete(source: SparkSource, identities: Sequence[str]) -> Iterator[None]:
         yield
     except Refused as refused:
         name = refused.column
-        lacking = _found(source, name, _missing)[0].get(None) if name in identities else None
+        lacking = _found(source, name, _nobody)[0].get(None) if name in identities else None
         if lacking is None:
             raise
     else:
@@ -134,6 +134,11 @@ def _refused(attribute: Attribute, domain: Domain | None, column: Any) -> dict[V
 def _missing(column: Any) -> dict[Value, Refusal]:
     """Return the missing values."""
     return {None: Refusal(column.null_count, first_null(column) + 1)} if column.null_count else {}
+
+
+def _nobody(column: Any) -> dict[Value, Refusal]:
+    """Return what identifies nobody: missing values, and NaN."""
+    return _missing(nan_as_null(column))
 
 
 def _in_table(source: TaskSource, look: Look, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:

@@ -89,7 +89,7 @@ class Impatient(H11Protocol):
         if is_answered and self.cycle is self._asked:
             self.transport.close()
             return
-        self._asked = self.cycle
+        self._asked = self.cycle if is_answered else None  # its browser gets the whole time for what follows
         self.loop.call_later(PATIENCE, self._look)
 
 
