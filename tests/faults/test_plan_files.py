@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import CannotMeet, SfumatoError
+from sfumato.engines.embedded.engine import EmbeddedEngine
+from sfumato.errors import CannotMeet, PlanMismatch, SfumatoError
 from sfumato.methods.plan import content_hash
 from sfumato.publisher.publish import to_sign
 from sfumato.publisher.table import Table
@@ -176,11 +177,13 @@ RESEALED: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.parametrize("change", RESEALED)
-def test_a_resealed_plan_is_not_published(change: str, tmp_path: Path) -> None:
+def test_a_resealed_plan_is_not_published(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before a row is written, and so before what `publish` itself verifies at its end."""
     name, apply = RESEALED[change]
     opened, plan = signed(name)
     apply(plan)
-    with pytest.raises(SfumatoError):
+    monkeypatch.delattr(EmbeddedEngine, "write")
+    with pytest.raises(PlanMismatch):
         sf.publish(opened, sf.load_plan(written(plan, tmp_path)), tmp_path / "r")
     assert listing(tmp_path) == ["plan.json"]
 
