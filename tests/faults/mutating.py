@@ -437,7 +437,7 @@ MUTATIONS = {
     ),
     "no line is longer than a table has": Mutation(
         "sfumato.engines.embedded.csv_lines",
-        "            if end > STRETCH + LONGEST_LINE:\n",
+        "            if end - begun > LONGEST_LINE:\n",
         "            if False:\n",
         f"{LONG}test_a_line_that_no_table_has_is_never_whole_in_memory[a value-False]",
     ),
