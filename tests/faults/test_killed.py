@@ -49,7 +49,7 @@ order = "shuffle"
 """
 
 GATED = """
-import os, sys, time
+import os, signal, sys, time
 from pytest import MonkeyPatch
 from sfumato.cli.main import main
 from sfumato.engines.rows import mapping
@@ -64,6 +64,7 @@ def gate(owner, name, wait):
         return through(*args, **keys)
     setattr(owner, name, waiting)
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup hand on that it is ignored
 stage = sys.argv.pop(1)
 set_constants(MonkeyPatch(), "sfumato.engines", BATCH_ROWS=10)
 if stage == "reading":
